@@ -356,3 +356,33 @@ def test_one_string_is_no_list_of_keys(memory):
             await tidegate.aio.Store(memory.url).get_range("a", -1)
 
     asyncio.run(main())
+
+
+def test_a_close_that_nobody_awaits_is_told_of(memory):
+    async def main():
+        file = await tidegate.aio.Store(memory.url).writer("a")
+        with pytest.warns(RuntimeWarning, match="was never awaited"):
+            file.close()
+            gc.collect()
+        assert not file.closed
+        await file.close()
+
+    asyncio.run(main())
+    assert memory.get("a") == b""
+
+
+def test_a_discarded_close_may_be_awaited_many_times(memory):
+    async def main():
+        file = await tidegate.aio.Store(memory.url).writer("a")
+        try:
+            raise LookupError
+        except LookupError:
+            with pytest.warns(tidegate.NotPublishedWarning):
+                await asyncio.shield(file.close())
+            await file.close()
+        assert file.closed and file.object is None
+        with pytest.raises(tidegate.ClosedError, match="discarded"):
+            await file.write(b"1")
+
+    asyncio.run(main())
+    assert not memory.exists("a")

@@ -1,9 +1,12 @@
 """Uploads and downloads of files, copies between stores, and synchronized trees."""
 
 import asyncio
+import contextlib
 import http.server
 import os
 import threading
+import warnings
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -323,3 +326,125 @@ def test_events_that_were_not_taken_are_not_lost(store, photos, tmp_path):
     assert (caught.value.report.copied, len(caught.value.failures)) == (3, 1)
     with pytest.raises(tidegate.trees.IncompleteError):
         run.report()
+
+
+class TestLocalPaths:
+    """What is given where a path of this machine is expected."""
+
+    @pytest.fixture
+    def here(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    @pytest.mark.parametrize("place", ["s3://bkt/x", "memory://b/x", "S3://bkt/x", Path("s3://bkt/x"), "gs:/bkt/x"])
+    def test_urls_are_refused(self, memory, here, place):
+        memory.put("a", b"1")
+        url, text = memory.url_of("a"), str(place)
+        awaited = tidegate.aio.Store(memory.url)
+        for call in (
+            lambda: tidegate.download(url, place),
+            lambda: tidegate.upload(place, url),
+            lambda: memory.download("a", place),
+            lambda: memory.upload(place, "a"),
+            lambda: asyncio.run(awaited.download("a", place)),
+            lambda: asyncio.run(awaited.upload(place, "a")),
+            lambda: asyncio.run(tidegate.aio.download(url, place)),
+            lambda: asyncio.run(tidegate.aio.upload(place, url)),
+        ):
+            with pytest.raises(tidegate.InvalidInputError, match="this is (a URL|no URL: did you mean)") as raised:
+                call()
+            assert f"a local path of this name is written ./{text}" in str(raised.value)
+        assert not list(here.iterdir())
+
+    @pytest.mark.parametrize("scheme", ["file://", "file:", "FILE://", "file://localhost", "file://LOCALHOST"])
+    def test_file_urls_are_decoded(self, memory, here, scheme):
+        memory.put("a", b"1")
+        place = f"{scheme}{here}/a%20b"
+        tidegate.download(memory.url_of("a"), place)
+        assert (here / "a b").read_bytes() == b"1"
+        assert tidegate.open(place, "rb").read() == b"1"
+        assert tidegate.upload(place, memory.url_of("b")).size == 1
+        if "//" in scheme:
+            assert tidegate.trees.copy(place, memory.url_of("c")).report().copied == 1
+        assert tidegate.Store(f"{scheme}{here}").get("a b") == b"1"
+        asyncio.run(tidegate.aio.Store(memory.url).download("b", place))
+        assert [path.name for path in here.iterdir()] == ["a b"]
+
+    def test_paths_that_look_like_urls_can_be_written(self, memory, here):
+        memory.put("a", b"1")
+        memory.download("a", "./s3://bkt/x")
+        assert (here / "s3:/bkt/x").read_bytes() == b"1"
+        memory.download("a", os.fsencode(here / "b"))
+        assert (here / "b").read_bytes() == b"1"
+
+    @pytest.mark.parametrize("url", [b"/tmp/x", 7, None])
+    def test_urls_are_text(self, url, memory):
+        for call in (
+            lambda: tidegate.open(url),
+            lambda: tidegate.Store(url),
+            lambda: tidegate.copy(url, "memory://b/c"),
+            lambda: tidegate.download(url, "x"),
+            lambda: tidegate.aio.open(url),
+            lambda: tidegate.trees.copy("x", url),
+            lambda: tidegate.trees.sync(url, "x"),
+        ):
+            with pytest.raises(TypeError, match="a URL or path is a str or an os.PathLike"):
+                call()
+
+    def test_a_command_is_a_list(self):
+        for command in ("echo hi", b"echo hi", Path("echo")):
+            with pytest.raises(TypeError, match="a command is a list of words"):
+                tidegate.trees.from_command(command, "memory://b/c")
+
+
+class TestRunsThatAreNeverBegun:
+    RUNS: ClassVar = {
+        "copy": lambda url: tidegate.trees.copy(f"{url}/a", f"{url}/b"),
+        "move": lambda url: tidegate.trees.move(f"{url}/a", f"{url}/b"),
+        "sync": lambda url: tidegate.trees.sync(url, f"{url}-other"),
+        "check": lambda url: tidegate.trees.check(url, f"{url}-other"),
+        "remove": lambda url: tidegate.trees.remove(f"{url}/a"),
+        "from_command": lambda url: tidegate.trees.from_command(["echo", "1"], f"{url}/b"),
+    }
+
+    @pytest.mark.parametrize("name", RUNS)
+    def test_they_are_told_of(self, memory, name):
+        memory.put("a", b"1")
+        with pytest.warns(RuntimeWarning, match=f"the run of {name} was never begun") as warned:
+            self.RUNS[name](memory.url)
+        assert warned[0].filename == __file__
+        with pytest.warns(RuntimeWarning, match="was never begun"), self.RUNS[name](memory.url):
+            pass
+        assert [entry.key for entry in memory.list()] == ["a"]
+
+    @pytest.mark.parametrize("name", RUNS)
+    def test_nothing_is_told_of_the_others(self, memory, name):
+        memory.put("a", b"1")
+        start = self.RUNS[name]
+
+        async def main():
+            await start(memory.url)
+            async for _ in start(memory.url):
+                pass
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            start(memory.url).stop()
+            with pytest.raises(LookupError), start(memory.url):
+                raise LookupError
+            if name in ("check", "sync", "from_command"):
+                with contextlib.suppress(tidegate.Error):
+                    asyncio.run(main())
+                for _ in start(memory.url):
+                    pass
+            start(memory.url).report()
+
+
+def test_options_of_a_side_do_not_go_with_a_store(memory, tmp_path):
+    for call in (tidegate.sync, tidegate.trees.sync, tidegate.trees.check):
+        with pytest.raises(TypeError, match="`target_options` goes with a URL"):
+            call(tmp_path, memory, target_options={"regoin": "x"})
+        with pytest.raises(TypeError, match="`source_options` goes with a URL"):
+            call(memory, tmp_path, source_options={"region": "x"})
+    with pytest.raises(TypeError, match="`target_options` goes with a URL"):
+        asyncio.run(tidegate.aio.sync(tmp_path, memory, target_options={"region": "x"}))

@@ -10,6 +10,7 @@ import gc
 import gzip
 import io
 import logging
+import operator
 import secrets
 import subprocess
 import sys
@@ -344,6 +345,142 @@ def asyncio_close_in_an_except(store):
             raise Trouble
         except Trouble:
             await file.close()
+
+    asyncio.run(main())
+
+
+async def in_a_task(closing):
+    await asyncio.create_task(closing)
+
+
+async def in_a_task_group(closing):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(closing)
+
+
+#: The ways to have another task run a coroutine.
+TASKS = {
+    "create_task": in_a_task,
+    "gather": lambda closing: asyncio.gather(closing),
+    "shield": lambda closing: asyncio.shield(closing),
+    "a_task_group": in_a_task_group,
+    "wait_for": lambda closing: asyncio.wait_for(closing, 5),
+}
+
+
+async def async_file(store):
+    file = await tidegate.aio.Store(store.url).writer(KEY)
+    await file.write(b"1")
+    return file
+
+
+def add_asyncio_closes(name, hand):
+    def after_an_exception(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                raise Trouble
+            finally:
+                await hand(file.close())
+
+        asyncio.run(main())
+
+    def in_an_except(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                raise Trouble
+            except Trouble:
+                await hand(file.close())
+
+        asyncio.run(main())
+
+    def after_a_cancellation(store):
+        async def write():
+            file = await async_file(store)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await hand(file.close())
+
+        async def main():
+            writing = asyncio.create_task(write())
+            await asyncio.sleep(0.05)
+            writing.cancel()
+            await writing
+
+        asyncio.run(main())
+
+    def by_aexit_after_an_exception(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                raise Trouble
+            finally:
+                await hand(file.__aexit__(None, None, None))
+
+        asyncio.run(main())
+
+    def by_aexit_of_an_opening_after_an_exception(store):
+        async def main():
+            opening = tidegate.aio.open(f"{store.url}/{KEY}", "wb")
+            await opening.__aenter__()
+            try:
+                raise Trouble
+            finally:
+                await hand(opening.__aexit__(None, None, None))
+
+        asyncio.run(main())
+
+    def at_a_good_end(store):
+        async def main():
+            file = await async_file(store)
+            await hand(file.close())
+
+        asyncio.run(main())
+
+    def by_aexit_at_a_good_end(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                pass
+            finally:
+                await hand(file.__aexit__(None, None, None))
+
+        asyncio.run(main())
+
+    def named(run):
+        run.__name__ = f"asyncio_close_in_{name}_{run.__name__}"
+        return run
+
+    row(warns=HOW, raises=Trouble)(named(after_an_exception))
+    row(warns=HOW)(named(in_an_except))
+    row(warns=HOW, raises=asyncio.CancelledError)(named(after_a_cancellation))
+    row(warns=HOW, raises=Trouble)(named(by_aexit_after_an_exception))
+    row(warns=HOW, raises=Trouble)(named(by_aexit_of_an_opening_after_an_exception))
+    row(is_published=True)(named(at_a_good_end))
+    row(is_published=True)(named(by_aexit_at_a_good_end))
+
+
+for name, hand in TASKS.items():
+    add_asyncio_closes(name, hand)
+
+
+@row(warns=FORGOTTEN)
+def an_asyncio_file_that_a_finalizer_closes_in_a_task(store):
+    class Keeper:
+        def __init__(self, file):
+            self.file = file
+
+        def __del__(self):
+            closings.append(asyncio.ensure_future(self.file.close()))
+
+    closings = []
+
+    async def main():
+        keeper = Keeper(await async_file(store))
+        del keeper
+        await asyncio.gather(*closings)
 
     asyncio.run(main())
 
@@ -992,6 +1129,186 @@ def a_file_below_a_python_wrapper_that_is_dropped(store):
     wrapper = Wrapper()
     wrapper.file.write(b"1")
     del wrapper
+
+
+def forwarding(base):
+    """A class of a program that wraps a file in Python, and closes it with itself."""
+
+    class Counting(base):
+        def __init__(self, file):
+            self.file = file
+            self.count = 0
+
+        def readable(self):
+            return False
+
+        def writable(self):
+            return True
+
+        def seekable(self):
+            return False
+
+        def write(self, data):
+            taken = self.file.write(data)
+            self.count += taken
+            return taken
+
+        def close(self):
+            if not self.closed:
+                super().close()
+                self.file.close()
+
+    return Counting
+
+
+class Duck:
+    """As little of a file as a text file needs."""
+
+    def __init__(self, file):
+        self.file = file
+        self.closed = False
+        self.name = "duck"
+
+    def readable(self):
+        return False
+
+    def writable(self):
+        return True
+
+    def seekable(self):
+        return False
+
+    def flush(self):
+        pass
+
+    def write(self, data):
+        return self.file.write(data)
+
+    def _finish(self):
+        self.file.close()
+
+    def close(self):
+        if not self.closed:
+            self.closed = True
+            self._finish()
+
+
+def text_over(wrap):
+    return lambda store: io.TextIOWrapper(wrap(store.writer(KEY)))
+
+
+def add_python_wrapper(name, opened, half):
+    def an_exception_leaves(store):
+        def write():
+            out = opened(store)
+            out.write(half)
+            raise Trouble
+
+        try:
+            write()
+        except Trouble:
+            pass
+        gc.collect()
+
+    def an_exception_with_a_name_leaves(store):
+        def write():
+            out = opened(store)
+            out.write(half)
+            raise Trouble
+
+        try:
+            write()
+        except Trouble as error:
+            assert error is not None
+
+    def a_quiet_block_ends(store):
+        def write():
+            out = opened(store)
+            out.write(half)
+            raise Trouble
+
+        with contextlib.suppress(Trouble):
+            write()
+
+    def its_name_is_deleted(store):
+        out = opened(store)
+        out.write(half)
+        del out
+
+    def its_name_gets_another_value(store):
+        out = opened(store)
+        out.write(half)
+        out = None
+        assert out is None
+
+    def it_is_collected_in_a_cycle(store):
+        cycle = [opened(store)]
+        cycle[0].write(half)
+        cycle.append(cycle)
+        del cycle
+        gc.collect()
+
+    def it_is_closed(store):
+        out = opened(store)
+        out.write(half)
+        out.close()
+
+    def its_block_ends(store):
+        with opened(store) as out:
+            out.write(half)
+
+    def it_is_closed_by_a_map(store):
+        outs = [opened(store)]
+        for _ in map(operator.methodcaller("close"), outs):
+            pass
+
+    def named(run):
+        run.__name__ = f"{name}_when_{run.__name__}"
+        return run
+
+    for dropped in (
+        an_exception_leaves,
+        an_exception_with_a_name_leaves,
+        a_quiet_block_ends,
+        its_name_is_deleted,
+        its_name_gets_another_value,
+        it_is_collected_in_a_cycle,
+    ):
+        row(warns=FORGOTTEN)(named(dropped))
+    for closed in (it_is_closed, its_block_ends, it_is_closed_by_a_map):
+        row(is_published=True)(named(closed))
+
+
+Raw, Buffer = forwarding(io.RawIOBase), forwarding(io.BufferedIOBase)
+add_python_wrapper(
+    "text_over_a_buffer_over_a_python_file", text_over(lambda file: io.BufferedWriter(Raw(file))), "half"
+)
+add_python_wrapper("a_buffer_over_a_python_file", lambda store: io.BufferedWriter(Raw(store.writer(KEY))), b"half")
+add_python_wrapper("text_over_a_python_buffer", text_over(Buffer), "half")
+add_python_wrapper("text_over_something_like_a_file", text_over(Duck), "half")
+
+
+@row(is_published=True)
+def text_over_something_like_a_file_when_a_function_returns(store):
+    """Python shows nothing of it; see the README."""
+
+    def write():
+        text_over(Duck)(store).write("half")
+
+    write()
+
+
+class DiscardingDuck(Duck):
+    def _dealloc_warn(self, source):
+        self.file.discard()
+
+
+@row(is_told=False)
+def text_over_something_that_discards_when_a_function_returns(store):
+    def write():
+        text_over(DiscardingDuck)(store).write("half")
+
+    write()
 
 
 # Files below gzip and zipfile, which do not close a file that was opened before.

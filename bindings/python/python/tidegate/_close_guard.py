@@ -214,8 +214,10 @@ def is_finalizing(frame: FrameType) -> bool:
         caller = frame.f_back.f_globals.get("__name__") if frame.f_back is not None else None
         return frame.f_locals.get(code.co_varnames[1]) is not None or caller == weakref.__name__
     if code.co_name == "close" and code.co_argcount:
-        # Python says so to files that it closes.
-        return getattr(frame.f_locals.get(code.co_varnames[0]), "_finalizing", False) is True
+        # Python says so to files that it closes, but not to a file that is written in Python below a wrapper that is not.
+        # There a wrapper's destructor calls this function.
+        own = frame.f_locals.get(code.co_varnames[0])
+        return getattr(own, "_finalizing", False) is True or _native_callers.is_dropping(frame.f_back)
     return code.co_name == "__del__"
 
 

@@ -83,19 +83,7 @@ class Ending:
         if error is not None:
             self.drop_at_block(error)
             return False
-        stopped = None if is_whole else self.opening.stopped()
-        if stopped is Stopped.BLOCK:
-            self.drop_at_block(sys.exception())
-            return False
-        if stopped is Stopped.FINALIZER:
-            self.drop_forgotten("a finalizer has closed it")
-            return False
-        if stopped is Stopped.EXIT:
-            self.drop_forgotten("an exception had ended the program before it was closed")
-            return False
-        if stopped is Stopped.EXCEPTION:
-            if self._drops():
-                _unpublished.tell_of_close(self.native.url)
+        if not is_whole and self.drop_if_stopped():
             return False
         if has_failed:
             self.drop_failed()
@@ -104,6 +92,22 @@ class Ending:
             self.drop()
             raise inherited(self.native.process, self.native.url)
         return True
+
+    def drop_if_stopped(self) -> bool:
+        """Discards without waiting, and says why, if something has stopped the code that writes the file: see
+        :mod:`tidegate._close_guard`. True if so."""
+        if self.is_closed:
+            return False
+        stopped = self.opening.stopped()
+        if stopped is Stopped.BLOCK:
+            self.drop_at_block(sys.exception())
+        elif stopped is Stopped.FINALIZER:
+            self.drop_forgotten("a finalizer has closed it")
+        elif stopped is Stopped.EXIT:
+            self.drop_forgotten("an exception had ended the program before it was closed")
+        elif stopped is Stopped.EXCEPTION and self._drops():
+            _unpublished.tell_of_close(self.native.url)
+        return stopped is not None
 
     def published(self) -> None:
         self._state = State.PUBLISHED

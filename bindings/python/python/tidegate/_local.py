@@ -4,6 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+
+from ._errors import Error, from_fields
+
+#: What a local path begins with only by mistake: the scheme of a URL, and a URL that a `pathlib.Path` has shortened.
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_NEAR_URL = re.compile(r"(s3a?|gs|az|abfss?|memory|dev|https?):/", re.IGNORECASE)
+
+
+def text_of(url: str | os.PathLike[str]) -> str:
+    """A URL or path as text; ``TypeError`` for anything else."""
+    text: object = os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not isinstance(text, str):
+        raise TypeError(f"a URL or path is a str or an os.PathLike[str], not {type(text).__name__}: {text!r}")
+    return text
 
 
 def path_of(url: str) -> str | None:
@@ -12,18 +27,44 @@ def path_of(url: str) -> str | None:
     >>> path_of("file:///tmp/a%20b"), path_of("file://localhost/tmp/a"), path_of("s3://bucket/a")
     ('/tmp/a b', '/tmp/a', None)
     """
-    if not url.startswith("file:"):
+    if url[:5].lower() != "file:":
         return None
     # It takes some milliseconds to import, and most programs have no such URL.
     from urllib.parse import unquote
 
-    rest = url.removeprefix("file:")
+    rest = url[5:]
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")
-        if host not in ("", "localhost"):
+        if host.lower() not in ("", "localhost"):
             raise ValueError(f"{url}: {host!r} is not this machine, whose files have URLs like file:///path")
         rest = f"/{path}"
     return unquote(rest, errors="surrogateescape")
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """The path of a local file that is given as a path or a ``file:`` URL. Other URLs are refused: they would be names of
+    directories.
+
+    >>> local_path("data/a.csv"), local_path("file:///tmp/a%20b"), local_path("./s3://bucket/a")
+    ('data/a.csv', '/tmp/a b', './s3://bucket/a')
+    """
+    text = os.fsdecode(path)
+    found = path_of(text)
+    if found is not None:
+        return found
+    written = f"a local path of this name is written ./{text}"
+    if _URL.match(text):
+        raise _refused(
+            f'"{text}": this is a URL, not a local path: tidegate.copy() copies from one URL to another ({written})'
+        )
+    if near := _NEAR_URL.match(text):
+        meant = f"{near[0]}/{text[near.end() :]}"
+        raise _refused(f'"{text}": this is no URL: did you mean {meant}? ({written})')
+    return text
+
+
+def _refused(message: str) -> Error:
+    return from_fields(message, {"kind": "invalid_input"})
 
 
 def is_directory(path: str | os.PathLike[str]) -> IsADirectoryError:

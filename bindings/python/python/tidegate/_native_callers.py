@@ -4,7 +4,9 @@ Two ways in which native code closes a file look to Python like any call: the ``
 ``with`` block calls when an exception ends it, and the destructor of a native object, which runs when the last reference
 goes. The rule of :mod:`tidegate._close_guard` decides without them wherever the exception is a new one. They matter where
 an exception that was in flight at the opening is raised again (``except Error: with io.BufferedWriter(store.writer(key)):
-…; raise``), and where an exception that has been handled is what kept a C++ object of pyarrow alive.
+…; raise``), and where an exception that has been handled is what kept an object alive that closes: one of pyarrow in C++,
+or an ``io.TextIOWrapper`` around a file that is written in Python, and closes the writer itself. A function that returns
+shows nothing: Python is back in its caller then, at the call.
 
 Nothing that the language promises shows these two. A bare ``raise`` leaves the exception and its traceback as they were;
 the well and the badly ended exit of a block have one position in the source, and no function tells how many exceptions a

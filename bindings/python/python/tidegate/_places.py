@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ._local import path_of
+from ._local import path_of, text_of
 from ._options import UrlOptions
 
 _URL_OPTIONS = UrlOptions.__optional_keys__
@@ -19,7 +19,7 @@ def split(url: str | os.PathLike[str]) -> tuple[str, str]:
     >>> split("data/b.csv")
     ('data', 'b.csv')
     """
-    text = os.fspath(url)
+    text = text_of(url)
     path = path_of(text)
     scheme, separator, rest = text.partition("://")
     if path is not None or not separator:

@@ -10,7 +10,7 @@ from . import _native
 from ._engine_options import TIDE_OPTIONS, ReachOptions
 from ._engine_settings import EngineSettings, frozen
 from ._errors import Error
-from ._local import path_of
+from ._local import path_of, text_of
 from ._options import no_option
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class StoreSettings:
     in the environment are not in it."""
 
     def __init__(self, url: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> None:
-        text = os.fspath(url)
+        text = text_of(url)
         self.url = path_of(text) or text
         self._engine, reach = split_engine(options)
         self._options = frozen(reach)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from ._errors import Error
+from ._local import text_of
 from ._options import no_option
 
 if TYPE_CHECKING:
@@ -195,14 +196,16 @@ def native_tree_options(options: Mapping[str, Any], known: Collection[str]) -> d
 def names(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """The sources, one or several."""
     if isinstance(sources, (str, os.PathLike)):
-        return [os.fspath(sources)]
-    return [os.fspath(source) for source in sources]
+        return [text_of(sources)]
+    if isinstance(sources, bytes):
+        return [text_of(sources)]
+    return [text_of(source) for source in sources]
 
 
 def root(url: str | os.PathLike[str]) -> str:
     """The bucket of a URL, or the working directory, by which an engine is found."""
-    scheme, separator, rest = os.fspath(url).partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}" if separator and scheme != "file" else "."
+    scheme, separator, rest = text_of(url).partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if separator and scheme.lower() != "file" else "."
 
 
 def event(fields: dict[str, Any]) -> Event:

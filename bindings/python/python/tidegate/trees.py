@@ -1,17 +1,17 @@
 """Trees of objects: copy, move, compare and remove them, from any store to any store.
 
-Each function starts an operation. Take its events to follow it, or ask for its report:
+Each function prepares an operation, which does nothing before its events are taken or its report is asked for:
 
 >>> import tidegate
 >>> with tidegate.open("memory://photos/2026/a.jpg", "wb") as file:
 ...     _ = file.write(b"jpeg")
->>> run = tidegate.trees.sync("memory://photos", "memory://backup", include="*.jpg")
+>>> run = tidegate.trees.sync("memory://photos", "memory://mirror", include="*.jpg")
 >>> for event in run:
 ...     print(event.kind, event.target)
-copied memory://backup/2026/a.jpg
+copied memory://mirror/2026/a.jpg
 >>> run.report().copied
 1
->>> tidegate.trees.sync("memory://photos", "memory://backup").report().unchanged
+>>> tidegate.trees.sync("memory://photos", "memory://mirror").report().unchanged
 1
 
 In asyncio, the same operations are taken by ``async for event in run``, and ``await run`` is the report:
@@ -32,12 +32,14 @@ What is given as ``source_options``, ``target_options`` or ``store_options`` are
 from __future__ import annotations
 
 import os
+import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._local import text_of
 from ._open import store_of
 from ._settings import StoreSettings
 from ._trees import (
@@ -79,18 +81,23 @@ __all__ = [
 
 
 class Run:
-    """An operation that runs while its events are taken.
+    """An operation that runs while its events are taken: nothing is done before :meth:`report`, a loop over the run, or
+    ``await``. A run that is dropped before is a :class:`RuntimeWarning`.
 
     The end of a ``with`` block stops it: what is in flight is cut, nothing is half-published, and nothing more is removed.
     Use one where the loop's body may raise.
     """
 
-    def __init__(self, native: _native.TreeRun) -> None:
+    def __init__(self, native: _native.TreeRun, name: str) -> None:
         self._native = native
+        self._name = name
+        #: Whether it was begun, or somebody has decided that it is not to be.
+        self._is_used = False
         self._ended = Ended()
         self._taken: deque[Event] = deque()
 
     def __iter__(self) -> Iterator[Event]:
+        self._is_used = True
         while True:
             while self._taken:
                 yield self._taken.popleft()
@@ -101,6 +108,7 @@ class Run:
         # The loop of asyncio is imported only where it runs.
         from .aio._start import run
 
+        self._is_used = True
         while True:
             while self._taken:
                 yield self._taken.popleft()
@@ -140,6 +148,7 @@ class Run:
 
     def stop(self) -> None:
         """Stops it, from any thread. Its events end soon; its report is an exception, unless it was over."""
+        self._is_used = True
         self._native.stop()
 
     def __enter__(self) -> Run:
@@ -148,7 +157,19 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop()
+        if kind is not None:
+            self._is_used = True
+        self._native.stop()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_used", True):
+            warnings.warn(
+                f"the run of {self._name} was never begun, and has done nothing: call report(), iterate over it, or "
+                "await it",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
 
 
 def sync(
@@ -165,8 +186,8 @@ def sync(
     With ``delete``, then removes what only the target has; not if anything could not be listed or copied, nor, without
     ``delete_all``, if the source is empty. Trees of which one is in the other are refused.
     """
-    ours, theirs = _tree(source, source_options), _tree(target, target_options)
-    return Run(ours.sync_to(theirs, native_tree_options(options, SyncTreesOptions.__optional_keys__)))
+    ours, theirs = _trees(source, source_options, target, target_options)
+    return Run(ours.sync_to(theirs, native_tree_options(options, SyncTreesOptions.__optional_keys__)), "sync")
 
 
 def check(
@@ -179,8 +200,8 @@ def check(
 ) -> Run:
     """Compares two trees, and changes nothing. An event names each difference, and the report says how many there
     are."""
-    ours, theirs = _tree(source, source_options), _tree(target, target_options)
-    return Run(ours.check_with(theirs, native_tree_options(options, CompareOptions.__optional_keys__)))
+    ours, theirs = _trees(source, source_options, target, target_options)
+    return Run(ours.check_with(theirs, native_tree_options(options, CompareOptions.__optional_keys__)), "check")
 
 
 def copy(
@@ -222,9 +243,11 @@ def from_command(
     sh: the command failed: exit code 3
     """
     how = native_tree_options(options, FromCommandOptions.__optional_keys__)
+    if isinstance(command, (str, bytes, os.PathLike)):
+        raise TypeError(f"a command is a list of words, such as ['echo', 'hi'], not {command!r}")
     words = [os.fspath(word) for word in command]
     store = store_of(root(target), dict(target_options or {}))
-    return Run(store.native().copy_command(words, timeout, os.fspath(target), how))
+    return Run(store.native().copy_command(words, timeout, text_of(target), how), "from_command")
 
 
 def move(
@@ -249,12 +272,25 @@ def remove(
     """Removes objects, patterns of them, and with ``recursive`` trees. A missing object is a failure."""
     given = names(sources)
     store = store_of(root(given[0]) if given else ".", dict(store_options or {}))
-    return Run(store.native().remove_trees(given, native_tree_options(options, RemoveTreesOptions.__optional_keys__)))
+    how = native_tree_options(options, RemoveTreesOptions.__optional_keys__)
+    return Run(store.native().remove_trees(given, how), "remove")
 
 
-def _tree(tree: str | os.PathLike[str] | StoreSettings, options: StoreOptions | None) -> _native.Store:
-    store = tree if isinstance(tree, StoreSettings) else store_of(os.fspath(tree), dict(options or {}))
-    return store.native()
+def _trees(
+    source: str | os.PathLike[str] | StoreSettings,
+    source_options: StoreOptions | None,
+    target: str | os.PathLike[str] | StoreSettings,
+    target_options: StoreOptions | None,
+) -> tuple[_native.Store, _native.Store]:
+    return _tree(source, source_options, "source"), _tree(target, target_options, "target")
+
+
+def _tree(tree: str | os.PathLike[str] | StoreSettings, options: StoreOptions | None, side: str) -> _native.Store:
+    if not isinstance(tree, StoreSettings):
+        return store_of(text_of(tree), dict(options or {})).native()
+    if options:
+        raise TypeError(f"`{side}_options` goes with a URL or a path: the store that is given as {side} has its own")
+    return tree.native()
 
 
 def _copy(
@@ -269,4 +305,5 @@ def _copy(
     how = native_tree_options(options, CopyTreesOptions.__optional_keys__) | {"move": moves}
     ours = store_of(root(given[0]) if given else ".", dict(settings[0] or {}))
     theirs = store_of(root(target), dict(settings[1] or {}))
-    return Run(ours.native().copy_trees(given, theirs.native(), os.fspath(target), how))
+    run = ours.native().copy_trees(given, theirs.native(), text_of(target), how)
+    return Run(run, "move" if moves else "copy")

@@ -654,3 +654,24 @@ def test_buckets_are_created_listed_and_removed_by_the_options_of_the_file_syste
     fs.rm_file(f"{bucket}/a")
     fs.rmdir(bucket)
     assert bucket not in fs.ls("", refresh=True) and not fs.exists(bucket)
+
+
+@pytest.mark.parametrize("call", ["rm", "rm_file", "mv", "rename"])
+def test_a_misspelt_option_removes_nothing(fs, folder, call):
+    fs.pipe(f"{folder}/a/b", b"1")
+    paths = [f"{folder}/a/b"] + ([f"{folder}/c"] if call in ("mv", "rename") else [])
+    with pytest.raises(TypeError, match="'recusive'" + ("" if call == "rm_file" else ".*did you mean 'recursive'")):
+        getattr(fs, call)(*paths, recusive=True)
+    with pytest.raises(ValueError, match="only the newest version"):
+        getattr(fs, call)(*paths, version_id="1")
+    assert fs.find(folder) == [f"{folder}/a/b"]
+    getattr(fs, call)(*paths, version_id=None)
+    assert not fs.exists(f"{folder}/a/b")
+
+
+def test_delete_is_rm(fs, folder):
+    fs.pipe({f"{folder}/a/b": b"1", f"{folder}/c": b"1"})
+    fs.delete(f"{folder}/c")
+    assert fs.find(folder) == [f"{folder}/a/b"]
+    fs.delete(f"{folder}/a", recursive=True)
+    assert fs.find(folder) == []

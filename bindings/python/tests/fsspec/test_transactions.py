@@ -206,3 +206,34 @@ def test_the_options_that_a_file_system_was_made_with_hold_without_a_mode(place,
     assert fs.cat(f"{folder}/file") == b"first"
     fs.pipe_file(f"{folder}/file", b"second", mode="overwrite")
     assert fs.cat(f"{folder}/file") == b"second"
+
+
+@pytest.mark.parametrize("first", ["wb", "xb", "ab"])
+@pytest.mark.parametrize("second", ["ab", "xb"])
+def test_a_file_that_waits_cannot_be_continued_or_created(fs, folder, first, second):
+    """The second file could not be published after the first."""
+    path = f"{folder}/one"
+    with pytest.raises(ValueError if second == "ab" else FileExistsError, match="transaction"), fs.transaction:
+        with fs.open(path, first) as file:
+            file.write(b"1")
+        write(fs, f"{folder}/other")
+        fs.open(path, second)
+    assert fs.find(folder) == []
+    write(fs, path)
+    with fs.transaction:
+        with fs.open(path, "ab") as file:
+            file.write(b"2")
+        write(fs, f"{folder}/other")
+    assert fs.cat(path) == b"12"
+
+
+def test_a_discarded_file_of_a_transaction_does_not_wait(fs, folder):
+    with fs.transaction:
+        with contextlib.suppress(Stop), fs.open(f"{folder}/one", "wb") as file:
+            file.write(b"1")
+            raise Stop
+        with fs.open(f"{folder}/one", "ab") as file:
+            file.write(b"2")
+        with fs.open(f"{folder}/one", "wb") as file:
+            file.write(b"3")
+    assert fs.cat(f"{folder}/one") == b"3"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .. import _native
 from .._errors import SourceError
+from .._local import local_path
 from .._settings import DeleteReport, Range, StoreSettings, Versioning, check_range, native_options, several
 from .._wait import ProgressCallback
 from ._left import LeftUpload
@@ -169,23 +170,26 @@ class Calls(StoreSettings):
         return await self.put(key, text.encode(encoding), **options)
 
     async def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:
-        """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large."""
+        """Uploads the file at ``path``, or of a ``file:`` URL, as ``key``: streamed from the disk, in parallel parts if it
+        is large."""
         progress = options.pop("progress", None)
-        upload = self.native().upload(os.fspath(path), key, native_options(options))
+        file = local_path(path)
+        upload = self.native().upload(file, key, native_options(options))
         try:
             return cast("_native.Object", await run(upload, progress))
         except SourceError as error:
-            error.filename = os.fspath(path)
+            error.filename = file
             raise
 
     async def download(
         self, key: str, path: str | os.PathLike[str], **options: Unpack[DownloadOptions]
     ) -> _native.Object:
-        """Downloads ``key`` to the file at ``path``, in parallel. The file appears, or is replaced, once all bytes are
+        """Downloads ``key`` to the file at ``path``, or of a ``file:`` URL, in parallel. The file appears, or is replaced, once all bytes are
         there. A download that was cut off is resumed."""
         progress = options.pop("progress", None)
         return cast(
-            "_native.Object", await run(self.native().download(key, os.fspath(path), native_options(options)), progress)
+            "_native.Object",
+            await run(self.native().download(key, local_path(path), native_options(options)), progress),
         )
 
     async def left(self, key: str) -> List[LeftUpload]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .. import _native
+from .._close_guard import is_called_by_name
 from .._errors import closed
 from .._reading import Reading
 from .._wait import REPORT_EVERY, ProgressCallback
@@ -55,6 +57,23 @@ class Writer(Upload):
             ending.fail()
             raise
         return cast("int", taken)
+
+    # `close` and `__aexit__` are plain functions that return coroutines: the task that runs the coroutine may be another
+    # one, in which no exception is in flight. So they decide when they are called.
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """Publishes the object, unless that would publish a torn one; see :class:`tidegate.Writer`. Has no effect after
+        the first time. The call decides, and awaiting its result publishes: ``asyncio.shield(file.close())`` in a
+        ``finally`` discards after an exception, whichever task publishes."""
+        self._ending.drop_if_stopped()
+        return super().close()
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> Coroutine[Any, Any, None]:
+        if kind is None and is_called_by_name(sys._getframe()):
+            self._ending.drop_if_stopped()
+        return super().__aexit__(kind, error, traceback)
 
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)
@@ -139,8 +158,12 @@ class Opening(Generic[File]):
         await self._file.__aenter__()
         return self._file
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        if self._file is not None:
-            await self._file.__aexit__(kind, error, traceback)
+    ) -> Coroutine[Any, Any, None]:
+        # A plain function, as that of the writer, which looks at its callers.
+        return self._file.__aexit__(kind, error, traceback) if self._file is not None else _nothing()
+
+
+async def _nothing() -> None:
+    pass

@@ -24,7 +24,7 @@ from ..aio._start import run
 from ._blocking import with_blocking_calls
 from ._listings import ListedFileSystem
 from ._read import CachedFile, ReadFile
-from ._settings import call_options, check_newest, check_read_options
+from ._settings import call_options, check_known, check_newest, check_read_options
 from ._transaction import ObjectTransaction
 from ._written import AsyncWrittenFile, DeferredFile, WrittenFile
 
@@ -227,6 +227,7 @@ class ObjectFileSystem(ListedFileSystem):
     ) -> None:
         """Copies, and then removes what was copied. Moving an object to its own path does nothing. A target that the
         removal would remove again is a :class:`ValueError`, and nothing is moved."""
+        check_known(options, ("recursive", "maxdepth"))
         self._check_writable()
         is_listed = isinstance(path1, list) and isinstance(path2, list)
         is_tree = recursive and maxdepth is None and not is_listed
@@ -282,7 +283,7 @@ class ObjectFileSystem(ListedFileSystem):
     # Removal.
 
     async def _rm_file(self, path: str, **options: Any) -> None:
-        check_newest(options)
+        check_known(options)
         self._check_writable()
         bucket, key = self._located(path)
         try:
@@ -301,7 +302,7 @@ class ObjectFileSystem(ListedFileSystem):
         """Removes objects, many with each request; with ``recursive`` also all that is below them, with ``maxdepth`` the
         files that are at most so deep. Removing an object that is not there succeeds; removing a tree that is not there
         raises :class:`FileNotFoundError`. A bucket is emptied, and stays; see :meth:`rmdir`."""
-        check_newest(options)
+        check_known(options, ("recursive", "maxdepth", "batch_size"))
         self._check_writable()
         if recursive and maxdepth is None:
             for top in sorted(await self._tops(path)):
@@ -319,7 +320,7 @@ class ObjectFileSystem(ListedFileSystem):
             by_bucket.setdefault(bucket, []).append(key)
         for bucket, keys in by_bucket.items():
             try:
-                await self._delete(bucket, keys)
+                await self._delete_keys(bucket, keys)
             finally:
                 for key in keys:
                     self.forget(self._joined(bucket, key))
@@ -364,16 +365,16 @@ class ObjectFileSystem(ListedFileSystem):
                 is_there = True
                 keys.append(entry.key)
                 if len(keys) == _DELETED_AT_ONCE:
-                    await self._delete(bucket, keys)
+                    await self._delete_keys(bucket, keys)
                     keys.clear()
             if not is_there and key:
                 await self._info(path, refresh=True)
             if keys:
-                await self._delete(bucket, keys)
+                await self._delete_keys(bucket, keys)
         finally:
             self.invalidate_cache(path)
 
-    async def _delete(self, bucket: str, keys: Collection[str]) -> None:
+    async def _delete_keys(self, bucket: str, keys: Collection[str]) -> None:
         report = await self._store(bucket).delete_many(keys)
         if report.failed:
             raise report.failed[0][1]
@@ -467,6 +468,8 @@ class ObjectFileSystem(ListedFileSystem):
         given = self._write_options(options)
         store = self._blocking_store(bucket)
         before: Reader | None = None
+        if not autocommit:
+            self._check_may_follow(path, store.url_of(key), what)
         if what == "x":
             if store.exists(key):
                 raise FileExistsError(f"{store.url_of(key)}: there is an object already")
@@ -494,6 +497,18 @@ class ObjectFileSystem(ListedFileSystem):
                 file.discard()
                 raise
         return file
+
+    def _check_may_follow(self, path: str, url: str, what: str) -> None:
+        """Raises an exception if a file of the running transaction waits for its end and has this path, and the one that
+        is opened now could not be published after it."""
+        if what not in ("a", "x") or not self.transaction.has_file(self._joined(*self._located(path))):
+            return
+        if what == "x":
+            raise FileExistsError(f"{url}: a file of this transaction has this path already")
+        raise ValueError(
+            f"{url}: a file of this transaction has this path and is not published yet, so that nothing can be appended "
+            "to it: append after the transaction, or write it all into one file"
+        )
 
     def open_object(
         self,

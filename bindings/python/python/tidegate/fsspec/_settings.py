@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from fsspec.registry import known_implementations
 
 from .._engine_options import TIDE_OPTIONS
-from .._options import WriteOptions
+from .._options import WriteOptions, no_option
 
 #: Options of fsspec itself.
 _LISTING_OPTIONS = frozenset({"use_listings_cache", "listings_expiry_time", "max_paths"})
@@ -195,6 +195,15 @@ def check_newest(given: Mapping[str, Any]) -> None:
     for name in ("version_id", "generation"):
         if given.get(name) is not None:
             raise ValueError(f"the option {name!r} is not supported: only the newest version of an object is reached")
+
+
+def check_known(given: Mapping[str, Any], known: Collection[str] = ()) -> None:
+    """As :func:`check_newest`, and :class:`TypeError` for every other name: of calls that remove. ``known`` are the names
+    that the call has."""
+    check_newest(given)
+    for name in given:
+        if name not in ("version_id", "generation"):
+            raise no_option(name, known)
 
 
 def check_read_options(given: Mapping[str, Any]) -> None:

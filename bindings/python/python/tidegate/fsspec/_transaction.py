@@ -50,6 +50,10 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
         self._opening = Opening()
         self.fs._intrans = True
 
+    def has_file(self, path: str) -> bool:
+        """Whether a file of this path waits for the end."""
+        return any(file.path == path and file.is_waiting for file in cast("list[DeferredFile]", list(self.files)))
+
     def complete(self, commit: bool = True) -> None:
         """Publishes the files, one after the other, once all are known to be complete. Where publishing one fails, those
         before it are published, and the others are discarded."""

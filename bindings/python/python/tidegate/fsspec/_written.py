@@ -68,6 +68,11 @@ class DeferredFile(WrittenFile):
     def closed(self) -> bool:
         return self._is_complete or super().closed
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the end of the transaction may publish the file."""
+        return not super().closed
+
     def write(self, data: ReadableBuffer, /) -> int:
         if self._is_complete:
             raise self._ending.closed_error("I/O operation on a closed file, which its transaction will publish")
