@@ -75,6 +75,9 @@ impl<'a> PendingUpload<'a> {
         let root = context.root();
         let mut upload = pending.write.upload(context, &root, pending.checksum.algorithm(), operation)?;
         upload.persists = Persistence::MayBePublished;
+        if pending.has_points {
+            upload.points.share();
+        }
         let takes = match &pending.bytes {
             PendingBytes::Append { .. } => SessionTakes::AppendedBytes,
             PendingBytes::Parts { .. } | PendingBytes::Aside => SessionTakes::Parts(PartOrigin::Sent),
@@ -98,7 +101,16 @@ impl<'a> PendingUpload<'a> {
                 upload.adopt(id.clone());
                 let (size, sum) = (checksum.covers(), Checksum::of(checksum.algorithm(), &tail));
                 let range = size - tail.len() as u64..size;
-                upload.append_rest(1, range, Payload::from_memory(vec![tail], sum), checksum).await?
+                let tail = Payload::from_memory(vec![tail], sum);
+                let object = upload.append_rest(1, range, tail, checksum).await??;
+                if !upload.backend.capabilities().tokens {
+                    return Ok(object);
+                }
+                // A session that was finished before answers with what it published then, which may be gone.
+                self.published().await?.ok_or_else(|| {
+                    let message = "it was published before, and the object was removed or replaced since";
+                    upload.error(ErrorKind::SessionLost, Operation::Complete, message)
+                })
             }
             PendingBytes::Aside => self.copy_from_record().await,
         }

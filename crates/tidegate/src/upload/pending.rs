@@ -181,7 +181,7 @@ impl Pending {
         self.checksum
     }
 
-    /// The mark that the object will have, [`Object::token`].
+    /// The mark that the object will have, [`Object::token`](crate::Object::token).
     pub fn token(&self) -> &str {
         &self.write.token
     }

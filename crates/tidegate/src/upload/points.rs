@@ -21,6 +21,8 @@ pub(super) struct Points(OnceLock<Box<PointsState>>);
 struct PointsState {
     /// Whether somebody may have a point, so that the session is not aborted with the writer.
     kept: AtomicBool,
+    /// Whether other writers may have sent parts of their own to the session.
+    shared: AtomicBool,
     /// Whether this process has continued from a point. Then a session that is appended to may have more bytes than
     /// this process knows of.
     resumed: AtomicBool,
@@ -49,7 +51,17 @@ impl Points {
 
     /// Takes in that somebody has a point now.
     pub(super) fn keep(&self) {
+        self.share();
         self.state().kept.store(true, Ordering::Release);
+    }
+
+    /// Takes in that other writers may have sent parts of their own to the session: somebody has, or had, a point.
+    pub(super) fn share(&self) {
+        self.state().shared.store(true, Ordering::Release);
+    }
+
+    pub(super) fn are_shared(&self) -> bool {
+        self.0.get().is_some_and(|state| state.shared.load(Ordering::Acquire))
     }
 
     /// Takes in that there are no points any more; whether there were.

@@ -160,24 +160,55 @@ impl Upload {
         for part in listed {
             copies.entry(part.number).or_default().push(part);
         }
+        // Of several writers, each may have sent a part of this number: only what proves the bytes counts.
+        let is_shared = self.points.are_shared();
         let there = |part: &Receipt| {
             let mut copies = copies.get(&part.number).into_iter().flatten();
-            copies.find_map(|there| kept(part, there)).ok_or(part.number)
+            copies.find_map(|there| kept(part, there, is_shared)).ok_or(part.number)
         };
         let kept: Result<Vec<Receipt>, u32> = parts.iter().map(there).collect();
         Ok(kept.map_or_else(RemainingParts::Lacks, RemainingParts::Copies))
     }
 }
 
-/// The receipt of the listed copy, if it has the same bytes as far as both checksums tell.
-pub(super) fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
+/// The receipt of the listed copy, if it has the same bytes as far as both checksums tell. With `is_shared`, another writer
+/// may have sent it: then the same tag or the same checksum must say that.
+pub(super) fn kept(receipt: &Receipt, there: &StoredPart, is_shared: bool) -> Option<Receipt> {
     let sums = receipt.checksum.as_ref().zip(there.checksum.as_ref());
-    let agrees = sums.is_none_or(|(ours, theirs)| ours.compare(theirs) != Some(false));
-    if there.size != receipt.size || !agrees {
-        return None;
-    }
+    let compared = sums.and_then(|(ours, theirs)| ours.compare(theirs));
     // Some listings quote tags, others do not.
     let same = there.etag.trim_matches('"') == receipt.etag.trim_matches('"');
+    let is_proven = same || compared == Some(true);
+    if there.size != receipt.size || compared == Some(false) || is_shared && !is_proven {
+        return None;
+    }
     let etag = if same { &receipt.etag } else { &there.etag };
     Some(Receipt { etag: etag.clone(), ..receipt.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::checksum::Algorithm;
+
+    #[test]
+    fn a_part_that_another_writer_may_have_sent_counts_only_if_that_is_proven() {
+        let sum = |bytes: &[u8]| Checksum::of(Algorithm::Crc64Nvme, bytes);
+        let receipt = Receipt { number: 1, size: 3, etag: "a".to_owned(), checksum: Some(sum(b"abc")) };
+        let listed = |etag: &str, checksum: Option<Checksum>| {
+            let part = StoredPart::new(1, 3, etag);
+            StoredPart { checksum: checksum.map(|sum| sum.base64()), ..part }
+        };
+        for (there, alone, shared) in [
+            (listed("a", None), true, true),
+            (listed("\"a\"", None), true, true),
+            (listed("b", None), true, false),
+            (listed("b", Some(sum(b"abc"))), true, true),
+            (listed("b", Some(sum(b"xyz"))), false, false),
+            (listed("a", Some(sum(b"xyz"))), false, false),
+        ] {
+            let counts = |is_shared| kept(&receipt, &there, is_shared).is_some();
+            assert_eq!((counts(false), counts(true)), (alone, shared), "{there:?}");
+        }
+    }
 }

@@ -107,6 +107,7 @@ impl PointInStore<'_> {
     /// Makes sure that the store still has what comes before the point; returns the receipts of its parts.
     async fn check(&self) -> Result<Vec<Receipt>> {
         let (point, upload) = (self.point, self.upload);
+        upload.points.share();
         let receipts: Vec<Receipt> = point.parts.iter().map(Part::receipt).collect();
         let session = point.session.as_ref();
         let session = session.map(|session| Session { key: upload.key.clone(), id: session.id.clone() });

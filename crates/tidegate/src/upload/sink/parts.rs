@@ -77,7 +77,7 @@ impl Upload {
         let mut copies = listed.into_iter().filter(|part| part.number == number && !part.etag.is_empty());
         let checksum = Some(payload.checksum()?);
         let sent = Receipt { number, size: payload.len(), etag: String::new(), checksum };
-        copies.find_map(|there| kept(&sent, &there))
+        copies.find_map(|there| kept(&sent, &there, self.points.are_shared()))
     }
 
     /// Counts a part as acknowledged. Fails where the number or size that the store reports is not what was
