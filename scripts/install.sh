@@ -4,7 +4,7 @@
 #
 #   sh install.sh URL                                 URL: the folder that has the files of a release
 #   curl -fsSL URL/install.sh | sh -s -- URL
-#   curl -fsSL URL/install.sh | TIDEGATE_URL=URL PREFIX=/usr/local sh
+#   curl -fsSL URL/install.sh | sudo PREFIX=/usr/local sh -s -- URL
 #
 # Needs curl or wget, tar, gzip and sha256sum.
 set -eu
@@ -21,9 +21,9 @@ need() {
 # fetch NAME: from the folder of the release into the working directory.
 fetch() {
     if command -v curl >/dev/null 2>&1; then
-        curl -fsSL --retry 3 -o "$work/$1" "$url/$1" || fail "$url/$1 could not be fetched"
+        curl -fsSL --retry 3 --connect-timeout 20 --speed-limit 1000 --speed-time 30 -o "$work/$1" "$url/$1" || fail "$shown/$1 could not be fetched"
     elif command -v wget >/dev/null 2>&1; then
-        wget -q -O "$work/$1" "$url/$1" || fail "$url/$1 could not be fetched"
+        wget -q -T 30 -t 3 -O "$work/$1" "$url/$1" || fail "$shown/$1 could not be fetched"
     else
         fail "neither curl nor wget is on PATH"
     fi
@@ -32,10 +32,16 @@ fetch() {
 # A function, so that a script that arrives only in part does nothing.
 main() {
     url=${1:-${TIDEGATE_URL:-}}
+    case $url in -*) fail "usage: sh install.sh URL" ;; esac
     url=${url%/}
+    # Without a password in it.
+    shown=$url
+    case $url in *://*@*) shown=${url%%://*}://${url#*@} ;; esac
     [ -n "$url" ] || fail "give the address of the release: sh install.sh URL, or TIDEGATE_URL"
     [ $# -le 1 ] || fail "one argument is expected, the address of the release: $*"
-    prefix=${PREFIX:-${HOME:?}/.local}
+    prefix=${PREFIX:-${HOME:+$HOME/.local}}
+    [ -n "$prefix" ] || fail "HOME is not set: PREFIX=DIR says where to install"
+    prefix=${prefix%/} new=$prefix/bin/.tidegate.$$
 
     [ "$(uname -s)" = Linux ] || fail "the programs are for Linux, and this is $(uname -s)"
     chip=$(uname -m)
@@ -49,27 +55,29 @@ main() {
     need gzip
     need sha256sum
 
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
+    work=$(mktemp -d) || fail "no temporary directory could be made (TMPDIR names another place for it)"
+    trap 'rm -rf "$work" "$new"' EXIT
     trap 'exit 1' HUP INT TERM
 
     fetch SHA256SUMS
     # The sums name the version.
     line=$(grep -E "^[0-9a-f]{64}  tidegate-[0-9][^/ ]*-$target\.tar\.gz\$" "$work/SHA256SUMS") ||
-        fail "$url/SHA256SUMS has no archive for $target"
-    [ "$(printf '%s\n' "$line" | wc -l)" -eq 1 ] || fail "$url/SHA256SUMS has several archives for $target"
+        fail "$shown/SHA256SUMS has no archive for $target"
+    [ "$(printf '%s\n' "$line" | wc -l)" -eq 1 ] || fail "$shown/SHA256SUMS has several archives for $target"
     archive=${line#*  }
     fetch "$archive"
     printf '%s\n' "$line" >"$work/sum"
     (cd "$work" && sha256sum -c sum >/dev/null 2>&1) ||
-        fail "$url/$archive is not what SHA256SUMS says: it has the SHA-256 sum $(sha256sum <"$work/$archive" | cut -d ' ' -f 1)"
+        fail "$shown/$archive is not what SHA256SUMS says: it has the SHA-256 sum $(sha256sum <"$work/$archive" | cut -d ' ' -f 1)"
 
     tar -xzf "$work/$archive" -C "$work" || fail "$archive could not be unpacked"
     program=$work/${archive%.tar.gz}/tidegate
-    version=$("$program" --version) || fail "the program does not run on this machine"
-    # Renamed into its place, so that a program that runs is not written to.
-    { mkdir -p "$prefix/bin" && cp "$program" "$prefix/bin/.tidegate.$$" && mv "$prefix/bin/.tidegate.$$" "$prefix/bin/tidegate"; } ||
-        fail "$prefix/bin could not be written to: PREFIX names another place"
+    # Copied beside its place first: a temporary directory may be mounted so that nothing runs from it.
+    { mkdir -p "$prefix/bin" && cp "$program" "$new" && chmod 755 "$new"; } ||
+        fail "$prefix/bin could not be written to (PREFIX=DIR installs into DIR/bin)"
+    version=$("$new" --version) || fail "the program does not run on this machine"
+    [ ! -d "$prefix/bin/tidegate" ] || fail "$prefix/bin/tidegate is a directory"
+    mv -f "$new" "$prefix/bin/tidegate" || fail "$prefix/bin/tidegate could not be replaced"
     printf '%s\n' "$version" | head -n 1
     echo "installed: $prefix/bin/tidegate"
     case :$PATH: in

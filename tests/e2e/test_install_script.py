@@ -81,7 +81,7 @@ def refused(install, run, *words):
     assert run.returncode == 1 and run.stdout == "", run
     assert run.stderr.startswith("install.sh: ") and run.stderr.endswith("; nothing was installed\n"), run
     assert run.stderr.count("\n") == 1 and all(word in run.stderr for word in words), run
-    assert list(install.home.iterdir()) == [], run
+    assert [path for path in install.home.rglob("*") if path.is_file()] == [], run
 
 
 def only(tmp_path, *names):
@@ -143,7 +143,7 @@ def test_wget_will_do(install, release, tmp_path):
         "mv",
         "head",
     )
-    run = install(release[1], PATH=only(tmp_path, *tools))
+    run = install(release[1], PATH=only(tmp_path, *tools, "chmod"))
     assert run.returncode == 0, run
     assert (install.home / ".local/bin/tidegate").exists()
 
@@ -197,3 +197,26 @@ def test_a_program_that_does_not_run_is_not_installed(install, release):
     write_archive(folder, OWN, "#!/bin/sh\nexit 1\n")
     write_sums(folder)
     refused(install, install(url), "the program does not run on this machine")
+
+
+def test_everybody_can_run_it_whatever_the_mask(install, release):
+    _, url = release
+    before = os.umask(0o077)
+    try:
+        run = install(url)
+    finally:
+        os.umask(before)
+    assert run.returncode == 0, run
+    assert (install.home / ".local/bin/tidegate").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_directory_in_its_place_stays(install, release):
+    _, url = release
+    (install.home / ".local/bin/tidegate").mkdir(parents=True)
+    refused(install, install(url), "is a directory")
+
+
+def test_a_password_is_not_printed(install):
+    run = install("http://me:s3cret@127.0.0.1:1")
+    assert run.returncode == 1 and "install.sh: http://127.0.0.1:1/SHA256SUMS could not be fetched" in run.stderr, run
+    assert "s3cret" not in run.stderr
