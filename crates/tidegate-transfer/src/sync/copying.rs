@@ -192,7 +192,9 @@ impl<'a> Copying<'a> {
                 };
             }
             // The write itself would replace it.
-            Way::Extra(obstacle @ Obstacle::Replaced(_)) | Way::Blocked(obstacle @ Obstacle::Replaced(_)) => {
+            Way::Extra(obstacle @ Obstacle::Replaced(_)) | Way::Blocked(obstacle @ Obstacle::Replaced(_))
+                if !trees.rules.options.plants.has(Planted::LinkOverFile) =>
+            {
                 let root = trees.target.path("").unwrap_or_default();
                 return CopyOutcome::Failed(obstacle.failure(&root, &to.url()));
             }
