@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt, future};
+use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::{Object, Store};
 
 use super::extra::{ExtraObject, ExtraObjects, lost_keys};
@@ -16,6 +17,7 @@ use crate::copy::link;
 use crate::error::{Error, Result};
 use crate::event::{self, Event, Failure};
 use crate::figures::count;
+use crate::links::Links;
 use crate::listing::TreeObject;
 use crate::obstacle::{InTheWay, Obstacle};
 use crate::plan::{Change, PlanStep, Way};
@@ -177,13 +179,21 @@ impl<'a> Copying<'a> {
 
     async fn copy(&self, source: TreeObject) -> CopyOutcome {
         let trees = self.work.trees;
-        let (from, to) = (trees.source.place(&source.key), trees.target.place(&source.key));
-        if let Err(error) = link::refuse_file_as_link(trees.target.links, &from, &to) {
-            return CopyOutcome::Failed(error);
+        // Looked for only where it matters: each look costs system calls.
+        let makes_link = trees.target.links == Links::Preserve && source.key.ends_with(LINK_SUFFIX);
+        if makes_link {
+            let (from, to) = (trees.source.place(&source.key), trees.target.place(&source.key));
+            if let Err(error) = link::refuse_file_as_link(trees.target.links, &from, &to) {
+                return CopyOutcome::Failed(error);
+            }
         }
-        let lasts = trees.rules.options.plants.has(Planted::LastingObstacle);
-        match trees.plan().way_of(&source.key, &trees.target) {
-            Way::Extra(obstacle) if self.work.deletes() && !lasts => {
+        let plants = trees.rules.options.plants;
+        let way = match self.work.deletes() || makes_link {
+            true => trees.plan().way_of(&source.key, &trees.target),
+            false => Way::Free,
+        };
+        match way {
+            Way::Extra(obstacle) if self.work.deletes() && !plants.has(Planted::LastingObstacle) => {
                 let found = &mut *self.found();
                 found.in_the_way.add(obstacle, trees.target.links);
                 return match found.blocked.push(&source) {
@@ -193,10 +203,11 @@ impl<'a> Copying<'a> {
             }
             // The write itself would replace it.
             Way::Extra(obstacle @ Obstacle::Replaced(_)) | Way::Blocked(obstacle @ Obstacle::Replaced(_))
-                if !trees.rules.options.plants.has(Planted::LinkOverFile) =>
+                if !plants.has(Planted::LinkOverFile) =>
             {
                 let root = trees.target.path("").unwrap_or_default();
-                return CopyOutcome::Failed(obstacle.failure(&root, &to.url()));
+                let target = trees.target.place(&source.key).url();
+                return CopyOutcome::Failed(obstacle.failure(&root, &target));
             }
             _ => {}
         }
