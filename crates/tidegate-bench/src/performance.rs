@@ -123,7 +123,7 @@ pub struct PerformanceReport {
 }
 
 impl PerformanceTrial {
-    /// Measures the transfers with the given programs, or with `tidegate` if none is given.
+    /// Measures the transfers of each of these programs. Without any, measures those of `tidegate`.
     ///
     /// # Errors
     /// If there is no room, a server does not start, or a transfer fails, takes too long, or leaves something out.

@@ -84,8 +84,8 @@ pub(crate) trait TargetDisk {
     /// The first name above this key that is a symbolic link.
     fn link_above(&self, key: &str) -> Option<PathBuf>;
 
-    /// The name below the target of the file that the object of this key becomes, where links are written through, and its
-    /// path if that is elsewhere; `None` where no links are.
+    /// The file that the object of this key becomes if links are written through: its name below the target, or its whole
+    /// path if a link leads out of the target. `None` if links are not written through.
     fn file_behind_links(&self, key: &str) -> Option<String>;
 
     /// What is in the way of the object of this key.

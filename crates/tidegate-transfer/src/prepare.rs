@@ -31,8 +31,8 @@ impl fmt::Debug for PreparedSource<'_> {
     }
 }
 
-/// Reads all of a source into a writer that was just begun, and prepares the upload for its `lifetime`, six days if there
-/// is none. Dropping the future aborts the upload.
+/// Reads all of a source into a writer that was just begun, and prepares the upload. It can be committed for `lifetime`;
+/// for six days if that is `None`. Dropping the future aborts the upload.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {

@@ -125,7 +125,7 @@ pub(crate) struct PendingUploads {
     until: HashMap<u64, SystemTime>,
     /// Their writer tokens.
     tokens: HashSet<String>,
-    /// The keys of records of uploads whose lifetime is over.
+    /// The keys of the records that may be removed: the lifetimes of their uploads are over.
     pub(crate) expired: Vec<String>,
 }
 

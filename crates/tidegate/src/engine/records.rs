@@ -265,7 +265,7 @@ impl RecordedSession {
         self.records.off(move |inner| inner.end(number)).await;
     }
 
-    /// Like [`ended`](Self::ended), where nothing can be awaited: for a session that others may go on with.
+    /// Like [`ended`](Self::ended), for a place that cannot await, such as a drop. Other processes may continue the session.
     pub(crate) fn end_now(&self) {
         if self.process == std::process::id() && !self.settled.swap(true, Ordering::Relaxed) {
             self.records.inner.end(self.number);

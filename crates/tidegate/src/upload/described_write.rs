@@ -1,4 +1,4 @@
-//! What a value that outlives its process says of the write that it is of, and the upload that goes on with it.
+//! Describes a write in a pending upload or a point: its key, options and token. Another process sets up the same write from it.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -73,8 +73,8 @@ impl Writer {
     /// by [`Store::abandon`](crate::Store::abandon). Nothing is visible, and the writer goes on.
     ///
     /// From the first point on, the session stays when the writer is dropped or fails, until the point's
-    /// [lifetime](PersistBuilder::lifetime) is over. [`finish`](Self::finish), [`abort`](Self::abort) and the end of what
-    /// [`prepare`](Self::prepare) makes end all points of the upload.
+    /// [lifetime](PersistBuilder::lifetime) is over. All points of the upload end with [`finish`](Self::finish) or
+    /// [`abort`](Self::abort); after a [`prepare`](Self::prepare), with the commit or the abandon.
     ///
     /// The bytes behind the last part, its *tail*, are in the point itself up to 4 KiB, else they are a part that is cut
     /// early or, where the store takes no part so small, an object below `.tidegate/tails/`. Each such point has an object

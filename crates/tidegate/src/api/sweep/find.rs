@@ -21,7 +21,7 @@ const BATCH: usize = 1000;
 pub(super) enum WithoutRecords {
     /// The listing fails: uploads that wait for a commit would be ended.
     Fail,
-    /// A warning says so, and the uploads are listed: none is ended.
+    /// A warning says so, and the unfinished uploads are listed all the same: the caller ends none of them.
     Warn,
 }
 

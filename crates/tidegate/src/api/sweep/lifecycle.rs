@@ -41,8 +41,8 @@ impl Store {
     }
 
     /// How many of the bucket's [pending uploads](crate::upload::Pending) and [points](crate::upload::Resumable) the rule ends
-    /// before their lifetime is over. Their records do not say of which key they are, so a rule for some keys counts as one
-    /// for all. Zero for a rule that aborts no uploads. Changes nothing, also if the future is dropped.
+    /// before their lifetime is over. The record of an upload does not say the upload's key, so a rule for some keys counts
+    /// as one for all keys. Zero for a rule that aborts no uploads. Changes nothing, also if the future is dropped.
     ///
     /// # Errors
     /// If the records below `.tidegate/` cannot be listed.
