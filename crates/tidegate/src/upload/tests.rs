@@ -35,6 +35,7 @@ mod slices;
 mod stopped;
 mod target_disk;
 mod turns;
+mod two_writers;
 mod unaborted;
 mod unpolled;
 
