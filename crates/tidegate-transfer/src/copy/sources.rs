@@ -130,9 +130,9 @@ pub(crate) async fn find_listed<'a>(
             stores.push(store.clone());
         }
         let is_local = matches!(source.location, Location::Local { .. });
-        let (names, overlap) = match to.overlap(&store, &prefix) {
+        let (names, overlap) = match to.overlap(&store, &prefix, job.writing.links()) {
             None => (names.boxed(), None),
-            Some(overlap) => overlap.with_names(names, job.writing.links()).await,
+            Some(overlap) => overlap.with_names(names).await,
         };
         names
             .map(move |name| {

@@ -118,10 +118,10 @@ impl CopyTarget {
 
     /// How the target of a list of names may overlap their source, which is below `prefix` of `from`. On this machine, a
     /// name may lead anywhere by links.
-    pub(super) fn overlap(&self, from: &Store, prefix: &str) -> Option<ListOverlap> {
+    pub(super) fn overlap(&self, from: &Store, prefix: &str, links: Links) -> Option<ListOverlap> {
         if from.is_local() && self.store.is_local() {
             let root = local_root(&from.location()).join(prefix);
-            return Some(ListOverlap::Files { root, links: Links::Files, names: HashMap::new() });
+            return Some(ListOverlap::Files { root, links, names: HashMap::new() });
         }
         let (source, target) = self.comparable(from, prefix)?;
         let way = match target.strip_prefix(&source) {
@@ -197,19 +197,17 @@ pub(super) enum Way {
 }
 
 impl ListOverlap {
-    /// Reads all names, which are remembered.
+    /// Reads all names, which stay in memory.
     pub(super) async fn with_names<'a>(
         mut self,
         names: impl Stream<Item = Result<String>> + Send + 'a,
-        follows: Links,
     ) -> (BoxStream<'a, Result<String>>, Option<Self>) {
         let all: Vec<_> = names.collect().await;
         let plain = |name: &String| name.strip_prefix("./").unwrap_or(name).to_owned();
         match &mut self {
             Self::Keys { names, .. } => *names = all.iter().flatten().map(plain).collect(),
             Self::Files { root, links, names } => {
-                *links = follows;
-                let read = |name: String| (file_of(&root.join(&name), follows == Links::Preserve), name);
+                let read = |name: String| (file_of(&root.join(&name), *links == Links::Preserve), name);
                 *names = all.iter().flatten().map(plain).map(read).collect();
             }
         }
