@@ -116,9 +116,10 @@ impl Trees {
         }
     }
 
-    /// Whether the filter takes everything.
-    pub(crate) fn takes_everything(&self) -> bool {
-        self.filter.is_everything()
+    /// The same trees, for a command that writes the target.
+    pub(crate) fn with_writes(mut self) -> Self {
+        self.source.other = self.source.other.map(OtherTree::written);
+        self
     }
 
     /// Fails if nothing lies below a prefix, which is more often mistyped than meant. An empty bucket or directory is
@@ -126,7 +127,7 @@ impl Trees {
     pub(crate) fn refuse_nothing(&self) -> Result {
         let source = &self.source;
         let is_prefix = !source.is_local() && !source.is_whole_store();
-        if self.plan().objects() == 0 && is_prefix && self.takes_everything() {
+        if is_prefix && !source.has_entries() {
             return Err(Error::nothing_at(&source.name(), "there is no object below it"));
         }
         Ok(())
@@ -162,8 +163,8 @@ impl Trees {
     }
 
     /// The failure of a copy whose name on the target's disk another object of the source has.
-    pub(crate) fn refused(&self, source: &TreeObject, by: &str) -> Error {
-        let (from, to) = (self.source.place(&source.key).url(), self.target.place(&source.key).url());
+    pub(crate) fn refused(&self, key: &str, by: &str) -> Error {
+        let (from, to) = (self.source.place(key).url(), self.target.place(key).url());
         let by = self.source.place(by).url();
         let message = format!("{from}: not copied to {to}: another object of this command goes there: {by}");
         Error::Failed(printable(&message).into_owned())

@@ -34,6 +34,7 @@ pub(crate) mod link;
 pub mod naming;
 mod opened;
 mod sources;
+mod taken_paths;
 mod upload;
 mod verify;
 
@@ -47,6 +48,7 @@ use link::DeferredLinks;
 #[doc(hidden)]
 pub(crate) use opened::OpenedFile;
 use sources::CopyTarget;
+use taken_paths::TakenPaths;
 
 /// What is copied.
 enum CopySources {
@@ -450,8 +452,15 @@ async fn copy_many(
         || job.plants.has(Planted::ReplacedSource);
     let mut distinct =
         (!is_one_tree).then(|| DistinctTargets::new(found.named, found.trees, job.writing.links()));
+    // Below one directory of this machine, no name is both.
+    let is_directory = !is_listed && matches!(places, [source] if is_local(&source.location));
+    let mut paths = (is_local(target) && !is_directory).then(|| TakenPaths::new(job.writing.links()));
     let items = found.items.map(|found| match &mut distinct {
         Some(distinct) => distinct.checked(found),
+        None => found,
+    });
+    let items = items.map(|found| match &mut paths {
+        Some(paths) => paths.checked(found),
         None => found,
     });
     let items = items.map(|found| {
@@ -463,7 +472,8 @@ async fn copy_many(
         })
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
-    link::copy_deferred(job).await?;
+    let refuse = |link: &CopyItem| paths.as_ref().map_or(Ok(()), |paths| paths.refuse_link(link));
+    link::copy_deferred(job, refuse).await?;
     if is_recursive {
         for source in places {
             job.emptied.remove(&source.location, source.pattern.is_some()).await?;

@@ -1,12 +1,13 @@
 //! What is in the way of an object that is to become a file, or a link, on this machine.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::text::printable;
 
 use crate::error::{Error, Result};
+use crate::hashed::HashedNames;
 use crate::links::{Links, WriteLinks};
 
 /// What is in the way, with its name below the root.
@@ -20,6 +21,8 @@ pub(crate) enum Obstacle {
     Replaced(String),
     /// A directory in the place of the object.
     Directory(String),
+    /// A device, a named pipe or a socket in the place of the object.
+    NotRegular(String),
 }
 
 impl Obstacle {
@@ -45,14 +48,10 @@ impl Obstacle {
             (Some(_), _) => Some(Self::Replaced(name.to_owned())),
             (None, WriteLinks::Refuse) if found.is_symlink() => Some(Self::Link(name.to_owned())),
             (None, WriteLinks::Follow) if path.is_dir() => Some(Self::Directory(name.to_owned())),
+            (None, _) if path.metadata().is_ok_and(|found| !found.is_file()) => {
+                Some(Self::NotRegular(name.to_owned()))
+            }
             (None, _) => None,
-        }
-    }
-
-    /// The name below the root.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::Link(name) | Self::File(name) | Self::Replaced(name) | Self::Directory(name) => name,
         }
     }
 
@@ -67,6 +66,7 @@ impl Obstacle {
             ),
             Self::File(name) => format!("{} is a file, and it would need to be a directory", path(name)),
             Self::Directory(name) => format!("{} is a directory", path(name)),
+            Self::NotRegular(name) => format!("{} is not a regular file", path(name)),
             Self::Replaced(name) => format!(
                 "{} is a file of the target alone, and a symbolic link would replace it: remove it, or add --delete",
                 path(name)
@@ -76,39 +76,105 @@ impl Obstacle {
     }
 }
 
-/// The names below a root that are in the way of other objects.
+/// What is in the way of objects below one root, by names below the root.
 #[derive(Debug, Default)]
 pub(crate) struct InTheWay {
-    /// Keys of files and links.
-    files: BTreeSet<String>,
-    directories: BTreeSet<String>,
+    /// Files and links, by the keys that they have as objects, each with the key of an object that it is in the way of.
+    files: BTreeMap<String, (Obstacle, String)>,
+    /// The same for directories.
+    directories: BTreeMap<String, String>,
 }
 
 impl InTheWay {
-    pub(crate) fn add(&mut self, obstacle: Obstacle, links: Links) {
-        match obstacle {
-            Obstacle::Directory(name) => _ = self.directories.insert(name),
-            Obstacle::Link(name) | Obstacle::File(name) | Obstacle::Replaced(name) => {
-                if links == Links::Preserve {
-                    // A link has a key of its own.
-                    self.files.insert(format!("{name}{LINK_SUFFIX}"));
-                }
-                self.files.insert(name);
+    /// Adds what is in the way of the object `of`.
+    pub(crate) fn add(&mut self, obstacle: Obstacle, of: &str, links: Links) {
+        let key = match &obstacle {
+            Obstacle::Directory(name) => {
+                self.directories.entry(name.clone()).or_insert_with(|| of.to_owned());
+                return;
             }
-        }
+            // A link has a key of its own.
+            Obstacle::Link(name) if links == Links::Preserve => format!("{name}{LINK_SUFFIX}"),
+            Obstacle::Link(name)
+            | Obstacle::File(name)
+            | Obstacle::Replaced(name)
+            | Obstacle::NotRegular(name) => name.clone(),
+        };
+        self.files.entry(key).or_insert_with(|| (obstacle, of.to_owned()));
     }
 
     /// Whether the object of this key is in the way.
     pub(crate) fn has(&self, key: &str) -> bool {
         let mut above = key.match_indices('/').map(|(at, _)| &key[..at]);
-        self.files.contains(key) || above.any(|name| self.directories.contains(name))
+        self.files.contains_key(key) || above.any(|name| self.directories.contains_key(name))
+    }
+
+    /// The failures of objects that something is still in the way of when the objects of the keys `removed` are gone:
+    /// something that no removal names, such as a named pipe, or what a filter leaves out. `refused` is the failure of an
+    /// object if another one needs the directory of this name that is in its way.
+    pub(crate) fn that_stays(
+        &self,
+        removed: &HashedNames,
+        root: &Path,
+        links: Links,
+        refused: impl Fn(&str, &str) -> Option<Error>,
+    ) -> Result<Vec<Error>> {
+        let target = |key: &str| root.join(key).display().to_string();
+        let files = self.files.iter().filter(|(key, _)| !removed.has(&***key));
+        let mut failures: Vec<_> =
+            files.map(|(_, (obstacle, of))| obstacle.failure(root, &target(of))).collect();
+        for (name, of) in &self.directories {
+            if let Some(failure) = refused(name, of) {
+                failures.push(failure);
+                continue;
+            }
+            // Nothing is removed through a link.
+            let is_behind_link = name.match_indices('/').any(|(at, _)| root.join(&name[..at]).is_symlink());
+            let stays = match is_behind_link {
+                true => Some(root.join(name)),
+                false => entry_that_stays(root, name, links, removed)?,
+            };
+            if let Some(path) = stays {
+                let directory = root.join(name);
+                failures.push(Error::Failed(format!(
+                    "{}: {} is in the way, and is not removed, because {} stays: it is left out, or no object of the \
+                     target",
+                    printable(&target(of)),
+                    printable(&directory.display().to_string()),
+                    printable(&path.display().to_string()),
+                )));
+            }
+        }
+        Ok(failures)
     }
 
     /// Removes the directories that are in the way, if they and the directories in them are empty.
     pub(crate) fn remove_directories(&self, root: &Path) -> Result {
         let remove = |name: &String| remove_empty(&root.join(name));
-        self.directories.iter().try_for_each(remove)
+        self.directories.keys().try_for_each(remove)
     }
+}
+
+/// An entry below the directory `name`, other than a directory, whose key is not among those that are `removed`.
+fn entry_that_stays(root: &Path, name: &str, links: Links, removed: &HashedNames) -> Result<Option<PathBuf>> {
+    let directory = root.join(name);
+    let failed = |error| Error::of_file(&directory, &error);
+    for entry in std::fs::read_dir(&directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
+        let file = entry.file_name();
+        let Some(file) = file.to_str() else { return Ok(Some(entry.path())) };
+        let suffix = if kind.is_symlink() && links == Links::Preserve { LINK_SUFFIX } else { "" };
+        let key = format!("{name}/{file}{suffix}");
+        if kind.is_dir() {
+            if let Some(stays) = entry_that_stays(root, &key, links, removed)? {
+                return Ok(Some(stays));
+            }
+        } else if !removed.has(&*key) {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
 }
 
 /// Removes a directory that holds nothing but directories. It stays, with a part of them, if it holds more.
@@ -119,7 +185,7 @@ fn remove_empty(directory: &Path) -> Result {
         if !entry.file_type().map_err(failed)?.is_dir() {
             let (path, directory) = (entry.path(), directory.display());
             return Err(Error::Failed(format!(
-                "{}: not removed: it is no object of the target, and {directory} is in the way of an object",
+                "{}: not removed: it is new since the listing, and {directory} is in the way of an object",
                 printable(&path.display().to_string()),
             )));
         }
@@ -171,13 +237,13 @@ mod tests {
     #[test]
     fn only_what_is_in_the_way_is_removed_before_its_replacement() {
         let mut in_the_way = InTheWay::default();
-        in_the_way.add(Obstacle::File("a/f".to_owned()), Links::Files);
-        in_the_way.add(Obstacle::Directory("d".to_owned()), Links::Files);
-        in_the_way.add(Obstacle::Link("l".to_owned()), Links::Preserve);
+        in_the_way.add(Obstacle::File("a/f".to_owned()), "a/f/x", Links::Files);
+        in_the_way.add(Obstacle::Directory("d".to_owned()), "d", Links::Files);
+        in_the_way.add(Obstacle::Link("l".to_owned()), "l/x", Links::Preserve);
         for key in ["a/f", "d/x", "d/e/y", "l.rclonelink"] {
             assert!(in_the_way.has(key), "{key}");
         }
-        for key in ["a", "a/f/x", "a/f.rclonelink", "a/ff", "d", "d-x", "e/d/x"] {
+        for key in ["a", "a/f/x", "a/f.rclonelink", "a/ff", "d", "d-x", "e/d/x", "l"] {
             assert!(!in_the_way.has(key), "{key}");
         }
         let root = tempfile::tempdir().unwrap();
@@ -188,5 +254,40 @@ mod tests {
         symlink("/", root.path().join("d/e/link")).unwrap();
         let failure = in_the_way.remove_directories(root.path()).unwrap_err();
         assert!(failure.to_string().contains("d/e/link: not removed"), "{failure:?}");
+    }
+
+    #[test]
+    fn what_stays_in_the_way_is_known_before_anything_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("d/e")).unwrap();
+        fs::create_dir_all(at("real/e")).unwrap();
+        fs::write(at("d/e/x"), "1").unwrap();
+        symlink("/", at("d/link")).unwrap();
+        symlink("real", at("l")).unwrap();
+        let stays = |obstacle: Obstacle, links, removed: &[&str]| {
+            let (mut in_the_way, mut names) = (InTheWay::default(), HashedNames::default());
+            in_the_way.add(obstacle, "d", links);
+            removed.iter().for_each(|key| _ = names.add(*key));
+            let failures = in_the_way.that_stays(&names, root.path(), links, |_, _| None).unwrap();
+            failures.iter().map(ToString::to_string).collect::<String>()
+        };
+        let (directory, files, preserve) =
+            (|name: &str| Obstacle::Directory(name.to_owned()), Links::Files, Links::Preserve);
+        assert_eq!(stays(directory("d"), files, &["d/e/x", "d/link"]), "");
+        assert_eq!(stays(directory("d"), preserve, &["d/e/x", "d/link.rclonelink"]), "");
+        assert_eq!(stays(directory("real"), files, &[]), "");
+        for (links, removed, name) in [
+            (files, ["d/e/x", "d/e"], "d/link stays"),
+            (preserve, ["d/e/x", "d/link"], "d/link stays"),
+            (files, ["d/link", "d/e"], "d/e/x stays"),
+        ] {
+            let failure = stays(directory("d"), links, &removed);
+            assert!(failure.contains(name) && failure.contains("d: "), "{failure}");
+        }
+        assert!(stays(directory("l/e"), files, &[]).contains("l/e stays"));
+        let file = || Obstacle::File("f".to_owned());
+        assert_eq!(stays(file(), files, &["f"]), "");
+        assert!(stays(file(), files, &["g"]).contains("f is a file"));
     }
 }

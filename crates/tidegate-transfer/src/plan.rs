@@ -3,17 +3,16 @@
 //! A check, a synchronization and its dry run take the same steps from one plan. What a step needs of the target's disk
 //! comes from a [`TargetDisk`]; whether an object has changed that the listings do not tell apart is a step of its own.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use tidegate::Object;
 use tidegate::backend::OtherKind;
-use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
+use tidegate::backend::local::LinkPolicy;
 
 use crate::compare::{CompareRules, Difference, Verdict};
 use crate::error::Error;
 use crate::event::{self, Failure, Side};
+use crate::hashed::HashedNames;
 use crate::links::Links;
 use crate::listing::TreeObject;
 use crate::merge::Pair;
@@ -63,33 +62,28 @@ pub(crate) enum Change {
     Stop(Failure),
 }
 
-/// What stands where an object of the source would go.
-#[derive(Debug)]
-pub(crate) enum Way {
-    Free,
-    /// Something that only the target has: it is removed first.
-    Extra(Obstacle),
-    /// Something that stays.
-    Blocked(Obstacle),
-}
-
 /// What a plan asks of the directory that is the target. A target that is no directory answers `false` and `None`.
 pub(crate) trait TargetDisk {
     /// Whether there is a directory of this name. A link to a directory is one if links are followed.
     fn has_directory(&self, name: &str) -> bool;
 
-    /// Whether there is a file, or a link to a file, of this name.
-    fn has_file(&self, name: &str) -> bool;
-
     /// The first name above this key that is a symbolic link.
     fn link_above(&self, key: &str) -> Option<PathBuf>;
 
-    /// The file that the object of this key becomes if links are written through: its name below the target, or its whole
-    /// path if a link leads out of the target. `None` if links are not written through.
-    fn file_behind_links(&self, key: &str) -> Option<String>;
+    /// The file that the object of this key becomes if links are written through; `None` if they are not.
+    fn file_behind_links(&self, key: &str) -> Option<FileBehindLinks>;
 
     /// What is in the way of the object of this key.
     fn obstacle(&self, key: &str) -> Option<Obstacle>;
+}
+
+/// A file that an object becomes by links of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FileBehindLinks {
+    /// Its name below the target, or its whole path if a link leads out of the target.
+    OfTarget(String),
+    /// The key of an object of the source, which it is.
+    OfSource(String),
 }
 
 /// The plan of two trees, as far as their listings have come.
@@ -101,10 +95,9 @@ pub(crate) struct TreePlan {
     target_links: Option<(Links, LinkPolicy)>,
     /// The names that objects of the source take on the target's disk.
     taken: Option<TakenNames>,
-    /// Hashes of the files that objects of the source become, where links of the target are written through: two names
-    /// may be one file.
-    files: HashSet<u64>,
-    hasher: RandomState,
+    /// The files that objects of the source become, where links of the target are written through: two names may be one
+    /// file.
+    files: HashedNames,
     no_objects: NoObjects,
     /// How many objects the source has, without those that the filter leaves out.
     objects: u64,
@@ -120,13 +113,18 @@ impl TreePlan {
     ) -> Self {
         let may_share_names = !rules.options.plants.has(Planted::LinkOverFile);
         let taken = target_links.filter(|_| may_share_names).map(|(links, _)| TakenNames::new(links));
-        let (files, hasher) = Default::default();
-        Self { rules, filter, target_links, taken, files, hasher, no_objects, objects: 0 }
+        let files = HashedNames::default();
+        Self { rules, filter, target_links, taken, files, no_objects, objects: 0 }
     }
 
     /// How many objects the source has so far, without those that the filter leaves out.
     pub(crate) fn objects(&self) -> u64 {
         self.objects
+    }
+
+    /// The line about empty objects of the source that no file can have the names of; `None` if there are none.
+    pub(crate) fn no_files_of_source(&self) -> Option<String> {
+        self.no_objects.line_of_source()
     }
 
     /// The line about names in the target that are no objects and that only the target has; `None` if there are none.
@@ -149,7 +147,8 @@ impl TreePlan {
             Pair::SourceMissed(Missed::Failed(error)) => Some(self.missed(Side::Source, error)),
             Pair::TargetMissed(missed) if missed.is_harmless() => None,
             Pair::TargetMissed(Missed::Failed(error)) => Some(self.missed(Side::Target, error)),
-            Pair::TargetMissed(Missed::LeftOut(..)) => None,
+            Pair::SourceMissed(Missed::Marker(_)) => None,
+            Pair::TargetMissed(Missed::LeftOut(..) | Missed::Marker(_)) => None,
             Pair::Disorder(_) if self.rules.options.plants.has(Planted::UnorderedListing) => None,
             Pair::Disorder(disorder) => {
                 let failure = Failure::new(event::Step::List, None, disorder.into());
@@ -169,8 +168,9 @@ impl TreePlan {
         }
         self.objects += 1;
         let by = self.taken.as_mut().and_then(|taken| taken.taken_by(&source.key, disk)).map(str::to_owned);
-        let same_file = || {
-            disk.file_behind_links(&source.key).filter(|file| !self.files.insert(self.hasher.hash_one(file)))
+        let same_file = || match disk.file_behind_links(&source.key)? {
+            FileBehindLinks::OfTarget(file) => Some(file).filter(|file| !self.files.add(&**file)),
+            FileBehindLinks::OfSource(key) => Some(key).filter(|key| *key != source.key),
         };
         if let Some(by) = by.or_else(same_file) {
             return Some(PlanStep::Do(Change::Refuse { source, by }));
@@ -209,30 +209,9 @@ impl TreePlan {
         PlanStep::Do(if ends { Change::Stop(failure) } else { Change::Fail(failure) })
     }
 
-    /// What is in the way of an object of the source, if the target is a directory.
-    pub(crate) fn way_of(&self, key: &str, disk: &impl TargetDisk) -> Way {
-        match disk.obstacle(key) {
-            None => Way::Free,
-            Some(obstacle) if self.may_be_extra(&obstacle, key, disk) => Way::Extra(obstacle),
-            Some(obstacle) => Way::Blocked(obstacle),
-        }
-    }
-
-    /// Whether what is in the way of the object `key` would be listed as an object that only the target has, and so may be
-    /// removed.
-    fn may_be_extra(&self, obstacle: &Obstacle, key: &str, disk: &impl TargetDisk) -> bool {
-        let preserves = self.target_links.is_some_and(|(links, _)| links == Links::Preserve);
-        let is_listed = match obstacle {
-            // A link to a directory is no object, unless all links are. A link to a file is listed by its name, which both
-            // sides have if it is that of the object.
-            Obstacle::Link(name) => preserves || name != key && disk.has_file(name),
-            // Nothing is removed through a link.
-            Obstacle::Directory(name) => disk.link_above(&format!("{name}/")).is_none(),
-            Obstacle::File(_) | Obstacle::Replaced(_) => true,
-        };
-        // With links as objects, the key of a link has a suffix, which a filter may leave out.
-        let suffix = if preserves && matches!(obstacle, Obstacle::Link(_)) { LINK_SUFFIX } else { "" };
-        is_listed && self.filter.takes_name(&format!("{}{suffix}", obstacle.name()))
+    /// An object of the source that needs a directory of this name, which another object has, and which stays.
+    pub(crate) fn needs_directory(&self, name: &str) -> Option<&str> {
+        self.taken.as_ref()?.needs_directory(name)
     }
 }
 
@@ -249,11 +228,9 @@ pub(crate) mod tests {
     #[derive(Debug, Default)]
     pub(crate) struct Names {
         pub(crate) directories: Vec<&'static str>,
-        pub(crate) files: Vec<&'static str>,
         pub(crate) links: Vec<&'static str>,
         /// A link that is followed, and the directory that it leads to.
         pub(crate) leads: Option<(&'static str, &'static str)>,
-        pub(crate) obstacle: Option<Obstacle>,
     }
 
     impl TargetDisk for Names {
@@ -261,22 +238,24 @@ pub(crate) mod tests {
             self.directories.contains(&name)
         }
 
-        fn has_file(&self, name: &str) -> bool {
-            self.files.contains(&name)
-        }
-
         fn link_above(&self, key: &str) -> Option<PathBuf> {
             let is_above = |link: &&&str| key.strip_prefix(**link).is_some_and(|rest| rest.starts_with('/'));
             self.links.iter().find(is_above).map(PathBuf::from)
         }
 
-        fn file_behind_links(&self, key: &str) -> Option<String> {
+        fn file_behind_links(&self, key: &str) -> Option<FileBehindLinks> {
             let (link, to) = self.leads?;
-            Some(key.strip_prefix(link).map_or_else(|| key.to_owned(), |rest| format!("{to}{rest}")))
+            let Some(below) = key.strip_prefix(link) else {
+                return Some(FileBehindLinks::OfTarget(key.to_owned()));
+            };
+            Some(match to.strip_prefix("/source/") {
+                Some(to) => FileBehindLinks::OfSource(format!("{to}{below}")),
+                None => FileBehindLinks::OfTarget(format!("{to}{below}")),
+            })
         }
 
         fn obstacle(&self, _: &str) -> Option<Obstacle> {
-            self.obstacle.clone()
+            None
         }
     }
 
@@ -372,6 +351,7 @@ pub(crate) mod tests {
         let pairs = ["a", "a/b", "d", "d/e"].map(|key| Pair::SourceOnly(at(key, 1, 10)));
         let disk = Names { directories: vec!["d"], ..Names::default() };
         assert_eq!(steps(&mut plan, &disk, pairs.into()), "+a !a/b<a +d +d/e");
+        assert_eq!((plan.needs_directory("d"), plan.needs_directory("a")), (Some("d/e"), None));
     }
 
     #[test]
@@ -394,36 +374,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_what_would_be_listed_as_extra_is_removed_to_make_way() {
-        let file = |name: &str| Obstacle::File(name.to_owned());
-        let link = |name: &str| Obstacle::Link(name.to_owned());
-        let directory = |name: &str| Obstacle::Directory(name.to_owned());
-        let exclude = |pattern| ObjectFilter::default().exclude(pattern).unwrap();
-        let all = ObjectFilter::default;
-        for (obstacle, key, links, filter, is_extra) in [
-            (file("a"), "a/b", Links::Files, all(), true),
-            (file("a"), "a/b", Links::Files, exclude("/a"), false),
-            (directory("d"), "d", Links::Files, all(), true),
-            (directory("link/d"), "link/d", Links::Follow, all(), false),
-            (link("f"), "f/x", Links::Files, all(), true),
-            (link("f"), "f", Links::Files, all(), false),
-            (link("to-d"), "to-d/x", Links::Files, all(), false),
-            (link("to-d"), "to-d/x", Links::Preserve, all(), true),
-            (link("to-d"), "to-d/x", Links::Preserve, exclude("*.rclonelink"), false),
-        ] {
-            let disk =
-                Names { files: vec!["f"], links: vec!["link"], obstacle: Some(obstacle), ..Names::default() };
-            let plan = plan(Sides::ToDisk, links, LinkPolicy::default(), filter);
-            let way = plan.way_of(key, &disk);
-            assert_eq!(matches!(way, Way::Extra(_)), is_extra, "{key} {links:?}: {way:?}");
-        }
-    }
-
-    #[test]
     fn two_names_of_one_file_of_the_target_are_one_object() {
         let mut plan = plan(Sides::ToDisk, Links::Follow, LinkPolicy::Follow, ObjectFilter::default());
         let disk = Names { leads: Some(("e/", "d/")), ..Names::default() };
         let pairs = ["a", "d/f", "e/f", "e/g"].map(|key| Pair::SourceOnly(at(key, 1, 1)));
         assert_eq!(steps(&mut plan, &disk, pairs.into()), "+a +d/f !e/f<d/f +e/g");
+    }
+
+    #[test]
+    fn no_object_of_the_source_is_replaced_through_a_link_of_the_target() {
+        let mut plan = plan(Sides::Disks, Links::Follow, LinkPolicy::Follow, ObjectFilter::default());
+        let disk = Names { leads: Some(("e/", "/source/d/")), ..Names::default() };
+        let pairs = ["d/f", "e/f"].map(|key| Pair::SourceOnly(at(key, 1, 1)));
+        assert_eq!(steps(&mut plan, &disk, pairs.into()), "+d/f !e/f<d/f");
+        let disk = Names { leads: Some(("e/", "/source/e/")), ..Names::default() };
+        assert_eq!(steps(&mut plan, &disk, vec![Pair::SourceOnly(at("e/g", 1, 1))]), "+e/g");
     }
 }

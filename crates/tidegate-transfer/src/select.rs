@@ -1,8 +1,12 @@
 //! Which objects of a tree an operation takes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, future};
 use tidegate::backend::Entry;
+use tidegate::text::printable;
 use tidegate::{Object, Result, Store};
 
 mod filter;
@@ -64,17 +68,43 @@ impl Selection {
     /// Lists the objects below `prefix` that the selection takes, and as [`Entry::Other`] what is no object. Sends no
     /// more requests than the pattern needs.
     pub fn list(&self, store: &Store, prefix: &str) -> BoxStream<'static, Result<Entry>> {
+        self.list_noting(store, prefix, &Arc::default())
+    }
+
+    /// The same, with notes of what it does not take.
+    pub(crate) fn list_noting(
+        &self,
+        store: &Store,
+        prefix: &str,
+        notes: &Arc<ListingNotes>,
+    ) -> BoxStream<'static, Result<Entry>> {
         let (beginning, is_shallow) = match &self.pattern {
             Some(pattern) => (pattern.literal_prefix(), pattern.is_shallow()),
             None => ("", false),
         };
         let entries = store.list(format!("{prefix}{beginning}")).recursive(!is_shallow);
         let (selection, root, takes_all) = (self.clone(), prefix.len(), self.is_everything());
+        let notes = notes.clone();
         let is_taken = move |entry: &Entry| match takes_all {
             true => !is_own_key(entry.key(), root),
-            false => !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root),
+            false => {
+                selection.note(entry, root, &notes);
+                !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root)
+            }
         };
         entries.try_filter(move |entry| future::ready(is_taken(entry))).boxed()
+    }
+
+    fn note(&self, entry: &Entry, root: usize, notes: &ListingNotes) {
+        let key = entry.key().get(root..).unwrap_or_default();
+        let name = if matches!(entry, Entry::Object(_)) { key } else { key.strip_suffix('/').unwrap_or(key) };
+        if is_own_key(entry.key(), root) || !self.matches(name) {
+            return;
+        }
+        notes.has_matches.store(true, Relaxed);
+        if matches!(entry, Entry::Prefix(_)) && self.filter.takes_name(name) {
+            notes.directories.fetch_add(1, Relaxed);
+        }
     }
 
     /// Whether it takes an entry of a listing. The keys of the tree begin at `root` of the entry's.
@@ -94,6 +124,36 @@ impl Selection {
                 self.matches(name) && self.filter.takes_name(name)
             }
         }
+    }
+}
+
+/// What a listing has seen of entries that a selection does not take.
+#[derive(Debug, Default)]
+pub(crate) struct ListingNotes {
+    /// Whether the pattern matches an entry, or, without a pattern, there is one.
+    has_matches: AtomicBool,
+    /// How many directories a pattern of one level matches.
+    directories: AtomicU64,
+}
+
+impl ListingNotes {
+    /// Whether there was something for a filter to leave out.
+    pub(crate) fn has_matches(&self) -> bool {
+        self.has_matches.load(Relaxed)
+    }
+
+    /// The line about directories that the pattern of `source` matches, and that are left out; `None` if there are none.
+    pub(crate) fn directories_line(&self, source: &Source) -> Option<String> {
+        let all = Some(self.directories.load(Relaxed)).filter(|all| *all > 0)?;
+        let (all, directories, is) = match all {
+            1 => (all, "directory that matches", "is"),
+            _ => (all, "directories that match", "are"),
+        };
+        let source = source.text();
+        Some(
+            printable(&format!("{all} {directories} {source} {is} left out: add -r for what is below"))
+                .into_owned(),
+        )
     }
 }
 

@@ -18,6 +18,7 @@ use crate::copy::open_files;
 use crate::error::{Error, Result};
 use crate::event::{self, Event, Events, Report};
 use crate::figures::count;
+use crate::hashed::HashedNames;
 use crate::links::FileOptions;
 use crate::obstacle::InTheWay;
 use crate::place::Stores;
@@ -210,7 +211,7 @@ impl SyncTrees {
             target: Stores::from(self.target.store.tide()),
             are_apart: self.are_apart,
         };
-        let trees = Trees::new(self.source, self.target, self.compare, self.filter)?;
+        let trees = Trees::new(self.source, self.target, self.compare, self.filter)?.with_writes();
         let plan = SyncWork { trees: &trees, options: self.options, events: &events };
         if self.options.is_dry_run {
             return plan.show().await;
@@ -278,6 +279,7 @@ impl SyncWork<'_> {
         let copying = Copying::new(*self, job);
         let copied = copying.copy_all().await;
         job.report_left_out();
+        self.trees.plan().no_files_of_source().into_iter().for_each(|line| self.events.say(line));
         let Found { unchanged, extra, in_the_way, removed: before, .. } = copying.into_found();
         self.events.count(|report| report.unchanged += unchanged);
         self.warn_of_names();
@@ -322,6 +324,29 @@ impl SyncWork<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The failures of objects that something stays in the way of, although everything of `extra` is removed.
+    async fn obstacles_that_stay(
+        &self,
+        extra: &mut ExtraObjects,
+        in_the_way: &InTheWay,
+    ) -> Result<Vec<Error>> {
+        let target = &self.trees.target;
+        let Some(root) = target.path("") else { return Ok(Vec::new()) };
+        let mut removed = HashedNames::default();
+        let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
+        while let Some(object) = extra.next().await {
+            if in_the_way.has(&object.key) {
+                removed.add(&*object.key);
+            }
+        }
+        if let Some(error) = unread.get() {
+            return Err(lost_keys(error));
+        }
+        let plan = self.trees.plan();
+        let refused = |name: &str, of: &str| Some(self.trees.refused(of, plan.needs_directory(name)?));
+        in_the_way.that_stays(&removed, &root, target.links, refused)
     }
 
     /// Proves that the source is not in the target by another address, and not the other way round: asks for the first

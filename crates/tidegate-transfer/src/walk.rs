@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 
 use futures::{Stream, StreamExt};
 use tidegate::Object;
+use tidegate::backend::local::NotUtf8;
 use tidegate::backend::{Entry, OtherKind};
+use tidegate::text::printable;
 
 use crate::ahead;
 use crate::error::Error;
 use crate::links::Links;
+use crate::resolved::resolved;
 use crate::two_addresses::{DevicePath, DirectoryId, id_of, overlap};
 
 /// A file, and its description as an object whose key is its path below the directory.
@@ -25,23 +28,49 @@ pub(crate) enum Missed {
     Failed(Error),
     /// A device, a named pipe, a socket, or a link that is not copied.
     LeftOut(PathBuf, OtherKind),
+    /// The URL of an object without content whose key ends with a slash. Some tools leave one in place of a directory; no
+    /// file can have its name.
+    Marker(String),
 }
 
 impl Missed {
-    /// Whether this is a single name that can be passed over in a target: a link that leads nowhere, or something that is
-    /// no file. Otherwise there is more that was not listed: it is not missing, and must be neither overwritten nor
+    /// Whether this is a single name that can be passed over in a target: a link that leads nowhere, something that is no
+    /// file, or a name that is no key. Otherwise there is more that was not listed: it is not missing, and must be neither overwritten nor
     /// removed.
     pub(crate) fn is_harmless(&self) -> bool {
-        !matches!(self, Self::Failed(Error::Store(_) | Error::Refused(_) | Error::Unsorted { .. }))
+        match self {
+            Self::LeftOut(..) | Self::Marker(_) => true,
+            Self::Failed(Error::Store(error)) => is_name_without_key(error),
+            Self::Failed(failure) => !matches!(failure, Error::Refused(_) | Error::Unsorted { .. }),
+        }
     }
+}
+
+/// The failure of a link to a file in a directory that the command writes, or is not to read.
+fn refused_link(link: &Path, directory: &Path) -> Error {
+    let (link, directory) = (link.display().to_string(), directory.display().to_string());
+    Error::Failed(format!(
+        "{}: not copied: this is a link to a file in {}, which may change before it is read: add --links preserve, or \
+         --links skip",
+        printable(&link),
+        printable(&directory)
+    ))
+}
+
+/// Whether a listing's error is about one name that can be that of no object.
+fn is_name_without_key(error: &tidegate::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<NotUtf8>())
 }
 
 /// The directory of the other tree of a command, by whatever path a walk comes there.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherTree {
     path: PathBuf,
+    resolved: PathBuf,
     id: DirectoryId,
     on_device: DevicePath,
+    /// Whether the command writes it.
+    is_written: bool,
 }
 
 impl OtherTree {
@@ -49,9 +78,29 @@ impl OtherTree {
     pub(crate) fn at(path: &Path) -> Option<Self> {
         Some(Self {
             path: path.to_owned(),
+            resolved: resolved(path),
             id: id_of(&path.metadata().ok()?),
             on_device: DevicePath::of(path),
+            is_written: false,
         })
+    }
+
+    /// The same tree, which the command writes.
+    pub(crate) fn written(self) -> Self {
+        Self { is_written: true, ..self }
+    }
+
+    /// The path of its directory without links.
+    pub(crate) fn resolved(&self) -> &Path {
+        &self.resolved
+    }
+
+    /// The failure of a file that is a link into this tree: what it leads to may be replaced before the link is read.
+    fn refuse_link(&self, file: &FoundFile) -> Option<Error> {
+        if !self.is_written || !file.path.is_symlink() || !DevicePath::of(&file.path).is_in(&self.on_device) {
+            return None;
+        }
+        Some(refused_link(&file.path, &self.path))
     }
 
     /// Whether a directory is this tree, or a link to a directory of it.
@@ -65,7 +114,8 @@ impl OtherTree {
 }
 
 /// The same files, up to the first that is in the other tree: a bind mount leads there. Its copy could replace what is
-/// still to be copied, and its removal would be that of the other tree's file.
+/// still to be copied, and its removal would be that of the other tree's file. Links to files of a tree that is written
+/// fail.
 pub(crate) fn without(
     files: impl Stream<Item = Result<FoundFile, Missed>>,
     root: PathBuf,
@@ -74,7 +124,9 @@ pub(crate) fn without(
     let mut last = String::new();
     files.scan(false, move |ended, file| {
         let leads_there = match (&other, &file) {
-            (Some(other), Ok(file)) => leads_to(other, &root, &mut last, &file.object.key),
+            (Some(other), Ok(file)) => {
+                leads_to(other, &root, &mut last, &file.object.key).or_else(|| other.refuse_link(file))
+            }
             _ => None,
         };
         let file = match leads_there {
@@ -156,9 +208,9 @@ impl FileWalk {
         if self.links == Links::Follow
             && !self.except.is_empty()
             && let Ok(canonical) = path.canonicalize()
-            && self.except.iter().any(|except| canonical.starts_with(except))
+            && let Some(except) = self.except.iter().find(|except| canonical.starts_with(except))
         {
-            return None;
+            return path.is_symlink().then(|| Err(Missed::Failed(refused_link(&path, except))));
         }
         if let Some(failure) = self.refused(&path) {
             return Some(Err(Missed::Failed(failure)));

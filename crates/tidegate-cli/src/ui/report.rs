@@ -59,6 +59,8 @@ struct Totals {
     hedges: u64,
     verified: u64,
     failed: u64,
+    /// How many objects were skipped.
+    skipped: u64,
     /// How many failures have a cause of their own.
     told: u64,
     /// How many later failures share the cause that ended the command.
@@ -168,6 +170,7 @@ impl<'a> CopyReport<'a> {
             Event::Removed { url } => self.lines.print(&RemoveLine { url: &url, dry_run: false }).await?,
             Event::WouldRemove { url } => self.lines.print(&RemoveLine { url: &url, dry_run: true }).await?,
             Event::Skipped { source, target, reason, dry_run } => {
+                totals.skipped += 1;
                 let line = SkipLine { source: &source, target: &target, reason, dry_run };
                 self.lines.print(&line).await?;
             }
@@ -220,6 +223,12 @@ impl<'a> CopyReport<'a> {
             && let Some(line) = totals.line(seconds)
         {
             output::say(&line);
+        }
+        if matches!(self.show, CopyDisplay::Bar | CopyDisplay::Line) && totals.skipped > 0 {
+            output::say(&format!(
+                "{} skipped, because their targets exist",
+                text::count(totals.skipped, "object")
+            ));
         }
     }
 

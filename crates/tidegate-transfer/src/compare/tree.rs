@@ -1,6 +1,8 @@
 //! One of the two trees that are compared.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use crate::listing::{TreeObject, sorted};
 use futures::stream::{self, BoxStream};
@@ -15,7 +17,7 @@ use crate::error::Error;
 use crate::links::{LinkRules, Links, WriteLinks};
 use crate::obstacle::Obstacle;
 use crate::place::{Place, Stores, address};
-use crate::plan::TargetDisk;
+use crate::plan::{FileBehindLinks, TargetDisk};
 use crate::resolved::resolved;
 use crate::select::{ObjectFilter, is_own_key};
 use crate::two_addresses;
@@ -38,6 +40,10 @@ pub struct Tree {
     pub(super) except: Vec<PathBuf>,
     /// The other tree, which this one must not hold, if both are on this machine.
     pub(super) other: Option<OtherTree>,
+    /// Whether a listing has had an entry, also one that a filter leaves out.
+    has_entries: Arc<AtomicBool>,
+    /// The path of the directory without links.
+    resolved: OnceLock<PathBuf>,
 }
 
 /// The objects of a tree in key order, and what could not be listed.
@@ -66,6 +72,8 @@ impl Tree {
             rules: LinkRules::default(),
             except: Vec::new(),
             other: None,
+            has_entries: Arc::default(),
+            resolved: OnceLock::new(),
         }
     }
 
@@ -162,8 +170,7 @@ impl Tree {
     /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own
     /// files are left out.
     ///
-    /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
-    /// such an object, without content, in place of a directory.
+    /// With `as_files`, an object whose key ends with a slash is [`Missed`]: no file can have its name.
     pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
             let (except, links) = (self.except.clone(), self.links);
@@ -180,7 +187,11 @@ impl Tree {
                 Ok(Entry::Object(object)) => {
                     let key = object.key.strip_prefix(&prefix).unwrap_or(&object.key).to_owned();
                     match key.is_empty() || as_files && key.ends_with('/') {
-                        true if object.known_size() == Some(0) => None,
+                        // That of the tree itself is not below it.
+                        true if object.known_size() == Some(0) && key.is_empty() => None,
+                        true if object.known_size() == Some(0) => {
+                            Some(Err(Missed::Marker(format!("{root}/{}", object.key))))
+                        }
                         true => Some(Err(nameless(&root, &object.key))),
                         false => Some(Ok(TreeObject { key, object })),
                     }
@@ -203,12 +214,19 @@ impl Tree {
         names: &ObjectFilter,
     ) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
         let (names, root) = (names.clone(), self.prefix.len());
+        let has_entries = self.has_entries.clone();
         self.store.list(&self.prefix).try_filter(move |entry| {
+            has_entries.store(true, Relaxed);
             let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
             let key = entry.key().get(root..).unwrap_or_default();
             let is_taken = is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key));
             future::ready(is_taken && !is_own_key(entry.key(), root))
         })
+    }
+
+    /// Whether a listing of the tree has had an entry.
+    pub(super) fn has_entries(&self) -> bool {
+        self.has_entries.load(Relaxed)
     }
 
     /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet
@@ -233,21 +251,20 @@ impl TargetDisk for Tree {
         self.path(name).is_some_and(|path| path.is_dir() && (follows || !path.is_symlink()))
     }
 
-    fn has_file(&self, name: &str) -> bool {
-        self.path(name).is_some_and(|path| path.is_file())
-    }
-
     fn link_above(&self, key: &str) -> Option<PathBuf> {
         let directory = self.directory.as_deref()?;
         let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
         above.into_iter().find(|path| path.is_symlink())
     }
 
-    fn file_behind_links(&self, key: &str) -> Option<String> {
+    fn file_behind_links(&self, key: &str) -> Option<FileBehindLinks> {
         let directory = self.directory.as_deref().filter(|_| self.rules.writes == WriteLinks::Follow)?;
         let file = resolved(&directory.join(key));
-        let below = file.strip_prefix(resolved(directory)).ok().and_then(Path::to_str);
-        Some(below.map_or_else(|| file.display().to_string(), str::to_owned))
+        let key_below = |root: &Path| file.strip_prefix(root).ok()?.to_str().map(str::to_owned);
+        let in_source = || key_below(self.other.as_ref()?.resolved()).map(FileBehindLinks::OfSource);
+        let root = self.resolved.get_or_init(|| resolved(directory));
+        let in_target = key_below(root).map(FileBehindLinks::OfTarget);
+        in_target.or_else(in_source).or_else(|| Some(FileBehindLinks::OfTarget(file.display().to_string())))
     }
 
     fn obstacle(&self, key: &str) -> Option<Obstacle> {
@@ -276,7 +293,6 @@ fn nameless(root: &str, key: &str) -> Missed {
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
-    use std::sync::Arc;
 
     use tidegate::Object;
     use tidegate::backend::memory::Memory;

@@ -1,7 +1,6 @@
 //! Refuses copies of several sources that would replace each other.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::HashMap;
 
 use tidegate::Store;
 use tidegate::backend::local::LINK_SUFFIX;
@@ -10,6 +9,7 @@ use tidegate::location::local_root;
 use super::copies::CopyOutcome;
 use super::sources::FoundItem;
 use crate::error::Error;
+use crate::hashed::HashedNames;
 use crate::links::{Links, WriteLinks};
 use crate::place::Place;
 use crate::resolved::resolved;
@@ -19,10 +19,8 @@ use crate::two_addresses::in_bucket;
 /// The targets of a command with several sources. A second object with the same target fails, and so does one whose
 /// target is another source: the first would be lost, and a move would have removed it at its source.
 pub(crate) struct DistinctTargets {
-    /// A hash of each target: 16 bytes an object, where whole URLs would take hundreds. Two targets of ten million share
-    /// one in 400,000 runs; the second object is then refused, and nothing is lost.
-    seen: HashSet<u64>,
-    hasher: RandomState,
+    /// The targets so far.
+    seen: HashedNames,
     /// The sources that the command names one by one, and their stores.
     sources: HashMap<String, Store>,
     /// The trees that the command takes objects of.
@@ -52,7 +50,7 @@ impl DistinctTargets {
     /// `sources` are the places of objects that the command names one by one.
     pub(crate) fn new(sources: Vec<Place>, trees: Vec<SourceTree>, links: Links) -> Self {
         let sources = sources.into_iter().map(|source| (identity(&source, links), source.store)).collect();
-        Self { seen: HashSet::new(), hasher: RandomState::new(), sources, trees, links }
+        Self { seen: HashedNames::default(), sources, trees, links }
     }
 
     /// The store of the source that a target has the name of, if any.
@@ -76,7 +74,7 @@ impl DistinctTargets {
         }
         // Two endpoints may have two buckets of this name: their answers tell.
         let may_replace = source.cloned();
-        if !self.seen.insert(self.hasher.hash_one(&target)) {
+        if !self.seen.add(&target) {
             return refused("another object of this command goes there");
         }
         item.source.may_replace = may_replace;

@@ -187,11 +187,12 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
     Ok(CopyOutcome::Copied(done))
 }
 
-/// Refuses what a real run could not write, because something is in the way.
+/// Refuses what a real run could not write, because no file has such a name, or something is in the way.
 fn refuse_obstacle(job: &CopyJob, to: &Place) -> Result {
     if !to.is_local() {
         return Ok(());
     }
+    to.file()?;
     let root = local_root(&to.store.location());
     let obstacle = Obstacle::find(&root, &to.key, job.writing.links(), to.links);
     match obstacle {

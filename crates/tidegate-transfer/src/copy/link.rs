@@ -15,7 +15,7 @@ use tidegate::location::local_root;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 
-use super::copies;
+use super::copies::{self, CopyOutcome};
 use super::item::{self, CopyItem};
 use super::job::CopyJob;
 use super::verify;
@@ -34,13 +34,21 @@ impl DeferredLinks {
     }
 }
 
-/// Makes the links that were deferred.
-pub(crate) async fn copy_deferred(job: &CopyJob) -> Result {
+/// Makes the links that were deferred, except those that `refuse` has a failure for.
+pub(crate) async fn copy_deferred(job: &CopyJob, refuse: impl Fn(&CopyItem) -> Result) -> Result {
     let links = std::mem::take(&mut *job.links.0.lock().unwrap_or_else(PoisonError::into_inner));
     let Some(first) = links.first() else { return Ok(()) };
     let store = first.source.place().store.clone();
     let stores: Vec<_> = (!first.source.place().is_local()).then_some(&store).into_iter().collect();
-    let copies = stream::iter(links).map(|link| Box::pin(item::copy_now(job, link)));
+    let copies = stream::iter(links).map(|link| {
+        let refused = refuse(&link);
+        Box::pin(async move {
+            match refused {
+                Ok(()) => item::copy_now(job, link).await,
+                Err(failure) => CopyOutcome::Failed(failure),
+            }
+        })
+    });
     copies::all(job, &stores, copies).await.map(drop)
 }
 
@@ -116,6 +124,10 @@ fn has_link_object(path: &Path) -> bool {
 
 /// Whether the file of this key, or the link that the key stands for with [`Links::Preserve`], is below `root`.
 pub(crate) fn is_there(root: &Path, key: &str, links: Links) -> bool {
+    // Such a key is that of no file, but as a path it may lead to one.
+    if key.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return false;
+    }
     let preserves = links == Links::Preserve;
     let found = |name: &str| root.join(name).symlink_metadata();
     let link = key.strip_suffix(LINK_SUFFIX).filter(|_| preserves);
@@ -209,6 +221,9 @@ mod tests {
             ("d/g", false, true),
             ("d/f.rclonelink", false, true),
             ("d/d.rclonelink", false, false),
+            ("./g", false, false),
+            ("d/../g", false, false),
+            ("/g", false, false),
         ] {
             assert_eq!(is_there(root.path(), key, Links::Preserve), preserves, "{key}");
             assert_eq!(is_there(root.path(), key, Links::Follow), follows, "{key}");

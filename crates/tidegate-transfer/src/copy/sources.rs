@@ -25,7 +25,7 @@ use crate::links::{LinkRules, Links};
 use crate::place::Place;
 use crate::planted::Planted;
 use crate::resolved::resolved;
-use crate::select::{ObjectFilter, Source};
+use crate::select::{ListingNotes, ObjectFilter, Selection, Source};
 use crate::walk::{self, Missed, OtherTree};
 
 mod target;
@@ -175,13 +175,15 @@ pub(crate) async fn find_listed<'a>(
         named.extend(items.iter().flatten().map(|item| item.source.place().clone()));
         stream::iter(items).boxed()
     };
-    let nothing = move || {
-        let message = format!("nothing copied: {from} names nothing");
-        job.events.say(&*message);
-        CopyOutcome::LeftOut
+    let end = move |count| {
+        (count == 0).then(|| {
+            let message = format!("nothing copied: {from} names nothing");
+            job.events.say(&*message);
+            CopyOutcome::LeftOut
+        })
     };
     Ok(FoundItems {
-        items: or_nothing(items, counted, nothing).boxed(),
+        items: with_end(items, counted, end).boxed(),
         stores,
         named,
         trees: Vec::new(),
@@ -272,18 +274,24 @@ fn tree<'a>(
     is_only: bool,
 ) -> BoxStream<'a, FoundItem> {
     let selection = source.selection(filter);
-    let entries = selection.list(&store, &prefix);
+    let noted = Arc::new(ListingNotes::default());
+    let entries = selection.list_noting(&store, &prefix, &noted);
     let found = job.events.found();
     let counted = Arc::new(AtomicU64::new(0));
     let count = counted.clone();
-    let nothing = move || nothing_found(job, source, &selection, is_only);
+    let end = move |count| {
+        if let Some(line) = noted.directories_line(source) {
+            job.events.warn(line);
+        }
+        (count == 0).then(|| nothing_found(job, source, &selection, &noted, is_only))
+    };
     let items = match &source.location {
         Location::Local { path } => {
             // Skip what the caller leaves out: files of a server change while it receives them.
             let except = job.except.iter().cloned().chain(target.directory()).collect();
             let files = walk::files(entries, path.to_owned(), except, &job.journals, job.writing.links());
             let other = target.directory().and_then(|directory| OtherTree::at(&directory));
-            let files = walk::without(files, path.to_owned(), other);
+            let files = walk::without(files, path.to_owned(), other.map(OtherTree::written));
             let files = files.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });
@@ -307,23 +315,23 @@ fn tree<'a>(
             ahead(entries).filter_map(move |entry| future::ready(item(entry))).boxed()
         }
     };
-    or_nothing(
+    with_end(
         items.inspect(move |_| {
             count.fetch_add(1, Relaxed);
         }),
         counted,
-        nothing,
+        end,
     )
     .boxed()
 }
 
-/// Adds an outcome at the end if nothing was `counted`.
-fn or_nothing<'a>(
+/// Adds the outcome, if any, that `end` has for the number of items.
+fn with_end<'a>(
     items: impl Stream<Item = FoundItem> + 'a,
     counted: Arc<AtomicU64>,
-    nothing: impl FnOnce() -> CopyOutcome + 'a,
+    end: impl FnOnce(u64) -> Option<CopyOutcome> + 'a,
 ) -> impl Stream<Item = FoundItem> + 'a {
-    let end = stream::once(async move { (counted.load(Relaxed) == 0).then(|| Err(nothing())) });
+    let end = stream::once(async move { end(counted.load(Relaxed)).map(Err) });
     items.chain(end.filter_map(future::ready))
 }
 
@@ -332,12 +340,13 @@ fn or_nothing<'a>(
 fn nothing_found(
     job: &CopyJob,
     source: &Source,
-    selection: &crate::select::Selection,
+    selection: &Selection,
+    noted: &ListingNotes,
     is_only: bool,
 ) -> CopyOutcome {
     let location = &source.location;
     let has_key = location.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-    let failure = if selection.is_filtered() {
+    let failure = if selection.is_filtered() && noted.has_matches() {
         let name = source.name();
         job.events.say(format!("nothing copied: the filters leave out everything of {name}"));
         return CopyOutcome::LeftOut;
@@ -375,6 +384,11 @@ fn file_item(
         Err(Missed::Failed(failure @ Error::Refused(_))) => Err(CopyOutcome::Stopped(failure)),
         Err(Missed::Failed(failure)) => Err(CopyOutcome::Failed(failure)),
         Err(Missed::LeftOut(path, kind)) => Err(left_out(job, &path, kind)),
+        // No file's name ends with a slash.
+        Err(Missed::Marker(url)) => {
+            job.events.warn(format!("left out: {}", printable(&url)));
+            Err(CopyOutcome::LeftOut)
+        }
     }
 }
 

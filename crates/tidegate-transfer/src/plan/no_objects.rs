@@ -1,4 +1,5 @@
-//! Names in two trees that are no objects, such as links to directories and named pipes.
+//! Names in two trees that are no objects of both, such as links to directories, named pipes, and empty objects in place
+//! of directories.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -31,14 +32,16 @@ pub(crate) struct NoObjects {
     in_target: Vec<(Option<String>, String)>,
     /// How many more names there are below the target.
     beyond: u64,
+    /// The first URLs of empty objects of the source that no file can have the names of, and how many there are.
+    markers: (Vec<String>, u64),
 }
 
 impl NoObjects {
     /// No names yet, of trees in these directories.
     pub(crate) fn below(source: Option<&Path>, target: Option<&Path>, filter: &ObjectFilter) -> Self {
         let (source, target) = (source.map(Path::to_owned), target.map(Path::to_owned));
-        let (in_source, in_target) = (HashSet::new(), Vec::new());
-        Self { source, target, filter: filter.clone(), in_source, in_target, beyond: 0 }
+        let (in_source, in_target, markers) = Default::default();
+        Self { source, target, filter: filter.clone(), in_source, in_target, beyond: 0, markers }
     }
 
     /// Takes note of the names in a pair.
@@ -47,8 +50,18 @@ impl NoObjects {
             Pair::SourceMissed(Missed::LeftOut(path, _)) => {
                 self.in_source.extend(key_of(self.source.as_deref(), path).map(str::to_owned));
             }
+            Pair::SourceMissed(Missed::Marker(url)) => {
+                let (described, all) = &mut self.markers;
+                *all += 1;
+                if described.len() < DESCRIBED {
+                    described.push(url.clone());
+                }
+            }
             Pair::TargetMissed(missed) if missed.is_harmless() => {
                 let (key, what) = match missed {
+                    Missed::Marker(url) => {
+                        (None, format!("{url} is an empty object in place of a directory"))
+                    }
                     Missed::LeftOut(path, kind) => {
                         (key_of(self.target.as_deref(), path), format!("{} is {kind}", path.display()))
                     }
@@ -76,6 +89,23 @@ impl NoObjects {
         let source = &self.in_source;
         let ends = key.match_indices('/').map(|(at, _)| at).chain([key.len()]);
         !source.is_empty() && ends.into_iter().any(|end| source.contains(&key[..end]))
+    }
+
+    /// The line about empty objects of the source that no file can have the names of; `None` if there are none.
+    pub(super) fn line_of_source(&self) -> Option<String> {
+        let (described, all) = &self.markers;
+        let is = match all {
+            0 => return None,
+            1 => "is",
+            _ => "are",
+        };
+        let more = if *all > DESCRIBED as u64 { ", …" } else { "" };
+        let line = format!(
+            "{} in the source {is} left out, because no file's name ends with a slash: {}{more}",
+            count(*all, "name"),
+            described.join(", ")
+        );
+        Some(printable(&line).into_owned())
     }
 
     /// The line about names that only the target has, and that stay there; `None` if there are none.

@@ -1,5 +1,7 @@
 //! Names on a disk that two objects would share: `x` beside `x/y`, and with `--links preserve` `x` beside
-//! `x.rclonelink`. Stores keep both; a disk has one.
+//! `x.rclonelink`. Stores keep both; a disk has one. The first in the order of keys has the name, but links are made last.
+
+use std::collections::HashMap;
 
 use tidegate::backend::local::LINK_SUFFIX;
 
@@ -11,38 +13,52 @@ use crate::links::Links;
 #[derive(Debug)]
 pub(super) struct TakenNames {
     links: Links,
-    /// Earlier keys that are prefixes of the current key; each becomes a file.
-    files: Vec<String>,
+    /// The earlier objects that the current key may collide with.
+    files: Vec<TakenName>,
+    /// The names of objects that another object needs a directory of, and the key of that one.
+    needed: HashMap<String, String>,
+}
+
+#[derive(Debug)]
+struct TakenName {
+    key: String,
+    /// The name of the file, or of the link.
+    name: String,
+    is_link: bool,
 }
 
 impl TakenNames {
     pub(super) fn new(links: Links) -> Self {
-        Self { links, files: Vec::new() }
+        Self { links, files: Vec::new(), needed: HashMap::new() }
+    }
+
+    /// An object that needs a directory of this name, which an earlier object has, and which stays: that one fails.
+    pub(super) fn needs_directory(&self, name: &str) -> Option<&str> {
+        self.needed.get(name).map(String::as_str)
     }
 
     /// The earlier object that leaves no room for the object `key`. Otherwise `key` takes its name.
     pub(super) fn taken_by(&mut self, key: &str, disk: &impl TargetDisk) -> Option<&str> {
-        while self.files.last().is_some_and(|file| !key.starts_with(&**file)) {
+        while self.files.last().is_some_and(|taken| !key.starts_with(&*taken.name)) {
             self.files.pop();
         }
         let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == Links::Preserve);
         let name = link.unwrap_or(key);
-        let leaves_no_room = |file: &String| {
-            name.strip_prefix(file.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        // A directory on the disk stays: the object of its name fails, and those below it do not.
-        let leaves_no_room =
-            |file: &String| leaves_no_room(file) && (file == name || !disk.has_directory(file));
-        match self.files.iter().position(leaves_no_room) {
-            Some(at) => self.files.get(at).map(String::as_str),
-            None => {
-                // Links are made after all files, so none takes a file's place.
-                if link.is_none() {
-                    self.files.push(key.to_owned());
-                }
-                None
+        let mut taken = None;
+        for (at, TakenName { name: file, is_link, .. }) in self.files.iter().enumerate() {
+            let is_below = name.strip_prefix(&**file).is_some_and(|rest| rest.starts_with('/'));
+            // A directory on the disk stays, and links are made when all files are in place.
+            if is_below && (*is_link || disk.has_directory(file)) {
+                self.needed.entry(file.clone()).or_insert_with(|| key.to_owned());
+            } else if is_below || file == name {
+                taken = taken.or(Some(at));
             }
         }
+        if taken.is_none() {
+            let is_link = link.is_some();
+            self.files.push(TakenName { key: key.to_owned(), name: name.to_owned(), is_link });
+        }
+        self.files.get(taken?).map(|taken| &*taken.key)
     }
 }
 
@@ -63,21 +79,18 @@ mod tests {
     #[test]
     fn a_directory_in_the_place_of_an_object_stays() {
         let disk = Names { directories: vec!["d"], ..Names::default() };
-        for (links, name, taken) in [
-            (Links::Preserve, "d", None),
-            (Links::Preserve, "x", Some("x")),
-            (Links::Files, "d", None),
-            (Links::Files, "x", Some("x")),
+        for (links, first, name, taken, needed) in [
+            (Links::Preserve, "d", "d", None, Some("d/f")),
+            (Links::Preserve, "d.rclonelink", "d", None, Some("d/f")),
+            (Links::Preserve, "x", "x", Some("x"), None),
+            (Links::Preserve, "x.rclonelink", "x", None, Some("x/f")),
+            (Links::Files, "d", "d", None, Some("d/f")),
+            (Links::Files, "x", "x", Some("x"), None),
         ] {
             let mut names = TakenNames::new(links);
-            assert_eq!(names.taken_by(name, &disk), None);
-            let file = format!("{name}/f");
-            assert_eq!(names.taken_by(&file, &disk), taken, "{links:?} {name}");
-            if links == Links::Preserve {
-                let by = taken.map_or_else(|| file.clone(), str::to_owned);
-                assert_eq!(names.taken_by(&format!("{file}.rclonelink"), &disk), Some(&*by), "{name}");
-                assert_eq!(names.taken_by(&format!("{name}.rclonelink"), &disk), Some(name));
-            }
+            assert_eq!(names.taken_by(first, &disk), None);
+            assert_eq!(names.taken_by(&format!("{name}/f"), &disk), taken, "{links:?} {first}");
+            assert_eq!(names.needs_directory(name), needed, "{links:?} {first}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::ahead::ahead;
 use crate::error::{Error, Result};
 use crate::event::Step;
 use crate::place::Place;
-use crate::select::{Selection, Source};
+use crate::select::{ListingNotes, Selection, Source};
 
 /// A tree whose objects are removed, or those of them that are selected.
 pub(super) struct RemovedTree<'a> {
@@ -28,8 +28,8 @@ pub(super) struct RemovedTree<'a> {
 impl RemovedTree<'_> {
     /// The result if there was nothing to remove. An empty bucket or directory is fine, and so is a filter that takes
     /// nothing.
-    fn refuse_nothing(&self) -> Result {
-        if self.selection.is_filtered() {
+    fn refuse_nothing(&self, noted: &ListingNotes) -> Result {
+        if self.selection.is_filtered() && noted.has_matches() {
             Ok(())
         } else if self.source.pattern.is_some() {
             Err(self.source.no_match())
@@ -79,7 +79,9 @@ impl RemovedTree<'_> {
 
     /// Says which objects would be removed.
     pub(super) async fn show(&self, removing: &Removing, tally: &mut Tally) -> Result {
-        let mut entries = std::pin::pin!(ahead(self.selection.list(&self.store, &self.prefix)));
+        let noted = Arc::default();
+        let entries = self.selection.list_noting(&self.store, &self.prefix, &noted);
+        let mut entries = std::pin::pin!(ahead(entries));
         let root = self.store.location();
         let mut failed = None;
         while let Some(entry) = entries.next().await {
@@ -104,16 +106,18 @@ impl RemovedTree<'_> {
             removing.removed(format!("{root}/{directory}"));
             tally.removed += 1;
         }
+        noted.directories_line(self.source).into_iter().for_each(|line| removing.events.warn(line));
         match failed {
             Some(failure) => Err(failure),
-            None if tally.removed == 0 => self.refuse_nothing(),
+            None if tally.removed == 0 => self.refuse_nothing(&noted),
             None => Ok(()),
         }
     }
 
     /// Removes the objects. Continues after a failure, unless every other removal would fail for the same cause.
     pub(super) async fn remove(&self, removing: &Removing, tally: &mut Tally) -> Result {
-        let entries = ahead(self.selection.list(&self.store, &self.prefix));
+        let noted = Arc::default();
+        let entries = ahead(self.selection.list_noting(&self.store, &self.prefix, &noted));
         let (directories, takes_directories) = (Arc::new(Mutex::new(Vec::new())), self.is_whole());
         let found = directories.clone();
         let listed = entries.filter_map(move |entry| {
@@ -143,8 +147,9 @@ impl RemovedTree<'_> {
             tally.failed += removal.failed;
             stopped = removal.stopped;
         }
+        noted.directories_line(self.source).into_iter().for_each(|line| removing.events.warn(line));
         match stopped {
-            None if tally.removed + tally.failed == 0 => self.refuse_nothing(),
+            None if tally.removed + tally.failed == 0 => self.refuse_nothing(&noted),
             None => Ok(()),
             Some(failure) if tally.removed == 0 => {
                 // Nothing was removed, so the error is the cause.

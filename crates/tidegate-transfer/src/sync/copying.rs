@@ -20,7 +20,7 @@ use crate::figures::count;
 use crate::links::Links;
 use crate::listing::TreeObject;
 use crate::obstacle::{InTheWay, Obstacle};
-use crate::plan::{Change, PlanStep, Way};
+use crate::plan::{Change, PlanStep, TargetDisk};
 use crate::planted::Planted;
 
 /// The copies of a synchronization, and what it has found so far.
@@ -70,16 +70,14 @@ impl<'a> Copying<'a> {
         if blocked.count > 0 {
             self.copy_blocked(blocked, &stores).await?;
         }
-        link::copy_deferred(self.job).await
+        link::copy_deferred(self.job, |_| Ok(())).await
     }
 
     /// Removes what is in the way of the `blocked` objects, and copies them: a file that became a directory, or a
     /// directory that became a file. Comes after all other copies, and only if they went well.
     async fn copy_blocked(&self, mut blocked: ExtraObjects, stores: &[&Store]) -> Result {
-        let all = count(blocked.count, "object");
         if self.job.events.failures() > 0 {
-            let why = "what is in the way is removed only when everything else went well";
-            self.job.events.warn(format!("{all} not copied: {why}"));
+            self.say_uncopied(blocked.count);
             return Ok(());
         }
         let (extra, in_the_way) = {
@@ -87,20 +85,30 @@ impl<'a> Copying<'a> {
             (found.extra.take(), std::mem::take(&mut found.in_the_way))
         };
         let mut extra = extra.unwrap_or_default();
-        let removed = self.make_way(&mut extra, &in_the_way).await;
+        let removed = self.make_way(&mut extra, &in_the_way, blocked.count).await;
         {
             let found = &mut *self.found();
             (found.extra, found.in_the_way) = (Some(extra), in_the_way);
         }
-        removed?;
+        if !removed? {
+            return Ok(());
+        }
         let (blocked, unread) = blocked.read().map_err(|error| lost_keys(&error))?;
         let copies = blocked.map(|ExtraObject { key, .. }| Box::pin(self.copy_now(key, None)));
         copies::all(self.job, stores, copies).await?;
         unread.get().map_or(Ok(()), |error| Err(lost_keys(error)))
     }
 
-    /// Removes those of the extra objects that are in the way.
-    async fn make_way(&self, extra: &mut ExtraObjects, in_the_way: &InTheWay) -> Result {
+    /// Removes those of the extra objects that are in the way of the `blocked` ones. False if something of it stays: then
+    /// nothing is removed, and the failures are reported.
+    async fn make_way(&self, extra: &mut ExtraObjects, in_the_way: &InTheWay, blocked: u64) -> Result<bool> {
+        let failures = self.work.obstacles_that_stay(extra, in_the_way).await?;
+        if !failures.is_empty() {
+            let others = blocked.saturating_sub(failures.len() as u64);
+            failures.into_iter().for_each(|failure| self.job.events.failed(event::Step::Copy, failure));
+            self.say_uncopied(others);
+            return Ok(false);
+        }
         self.work.may_remove(extra.count)?;
         self.work.prove_distinct(extra).await?;
         let target = &self.work.trees.target;
@@ -126,7 +134,19 @@ impl<'a> Copying<'a> {
         if let Some(error) = unread.get() {
             return Err(lost_keys(error));
         }
-        target.path("").map_or(Ok(()), |root| in_the_way.remove_directories(&root))
+        target.path("").map_or(Ok(()), |root| in_the_way.remove_directories(&root))?;
+        Ok(true)
+    }
+
+    /// Says how many objects wait for the removal of what is in their way, in vain.
+    fn say_uncopied(&self, objects: u64) {
+        if objects > 0 {
+            let (all, why) = (
+                count(objects, "object"),
+                "what is in the way is removed only when everything else went well",
+            );
+            self.job.events.warn(format!("{all} not copied: {why}"));
+        }
     }
 
     /// The step, unless it needs no work.
@@ -165,7 +185,7 @@ impl<'a> Copying<'a> {
         };
         match change {
             Change::Add(source) | Change::Replace(source, _) => self.copy(source).await,
-            Change::Refuse { source, by } => CopyOutcome::Failed(self.work.trees.refused(&source, &by)),
+            Change::Refuse { source, by } => CopyOutcome::Failed(self.work.trees.refused(&source.key, &by)),
             Change::LeaveOut(path, kind) => {
                 self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
@@ -188,23 +208,18 @@ impl<'a> Copying<'a> {
             }
         }
         let plants = trees.rules.options.plants;
-        let way = match self.work.deletes() || makes_link {
-            true => trees.plan().way_of(&source.key, &trees.target),
-            false => Way::Free,
-        };
-        match way {
-            Way::Extra(obstacle) if self.work.deletes() && !plants.has(Planted::LastingObstacle) => {
+        let deletes = self.work.deletes();
+        match (deletes || makes_link).then(|| trees.target.obstacle(&source.key)).flatten() {
+            Some(obstacle) if deletes && !plants.has(Planted::LastingObstacle) => {
                 let found = &mut *self.found();
-                found.in_the_way.add(obstacle, trees.target.links);
+                found.in_the_way.add(obstacle, &source.key, trees.target.links);
                 return match found.blocked.push(&source) {
                     Ok(()) => CopyOutcome::LeftOut,
                     Err(unkept) => CopyOutcome::Stopped(lost_keys(&unkept)),
                 };
             }
             // The write itself would replace it.
-            Way::Extra(obstacle @ Obstacle::Replaced(_)) | Way::Blocked(obstacle @ Obstacle::Replaced(_))
-                if !plants.has(Planted::LinkOverFile) =>
-            {
+            Some(obstacle @ Obstacle::Replaced(_)) if !plants.has(Planted::LinkOverFile) => {
                 let root = trees.target.path("").unwrap_or_default();
                 let target = trees.target.place(&source.key).url();
                 return CopyOutcome::Failed(obstacle.failure(&root, &target));

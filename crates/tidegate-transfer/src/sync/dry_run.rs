@@ -1,14 +1,17 @@
 //! Says what a synchronization would do, and changes nothing.
 
 use futures::StreamExt;
+use tidegate::backend::local::LINK_SUFFIX;
 
 use super::SyncWork;
 use super::extra::{ExtraObjects, lost_keys};
 use crate::compare::Tree;
 use crate::copy::link;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::{Event, Failure, Step};
-use crate::plan::{Change, Way};
+use crate::links::Links;
+use crate::obstacle::{InTheWay, Obstacle};
+use crate::plan::{Change, TargetDisk};
 use crate::planted::Planted;
 
 impl SyncWork<'_> {
@@ -17,6 +20,9 @@ impl SyncWork<'_> {
         let trees = self.trees;
         let mut changes = std::pin::pin!(trees.changes());
         let (mut extra, mut failed) = (ExtraObjects::default(), None);
+        let (mut blocked, mut in_the_way) = (ExtraObjects::default(), InTheWay::default());
+        // A link is made when all files are in place.
+        let mut links = ExtraObjects::default();
         // Of several failures, the last is the error of the operation.
         let mut fail = |failure: Failure| {
             if let Some(before) = failed.replace(failure) {
@@ -26,17 +32,19 @@ impl SyncWork<'_> {
         while let Some(change) = changes.next().await {
             match change {
                 Change::None => self.events.count(|report| report.unchanged += 1),
-                Change::Add(object) | Change::Replace(object, _) => match self.blocked(&object.key) {
-                    Some(error) => fail(Failure::new(Step::Copy, None, error)),
-                    None => {
-                        let url = |tree: &Tree| tree.place(&object.key).url();
-                        let (source, target) = (url(&trees.source), url(&trees.target));
-                        let bytes = object.object.known_size();
-                        self.events.push(Event::WouldCopy { source, target, bytes });
+                Change::Add(object) | Change::Replace(object, _) => match self.obstacle(&object.key) {
+                    Err(error) => fail(Failure::new(Step::Copy, None, error)),
+                    Ok(Some(obstacle)) => {
+                        in_the_way.add(obstacle, &object.key, trees.target.links);
+                        blocked.push(&object).map_err(|error| lost_keys(&error))?;
                     }
+                    Ok(None) if self.link_of(&object.key).is_some() => {
+                        links.push(&object).map_err(|error| lost_keys(&error))?;
+                    }
+                    Ok(None) => self.would_copy(&object.key, object.object.known_size()),
                 },
                 Change::Refuse { source, by } => {
-                    fail(Failure::new(Step::Copy, None, trees.refused(&source, &by)));
+                    fail(Failure::new(Step::Copy, None, trees.refused(&source.key, &by)));
                 }
                 Change::Remove(_) if !self.deletes() => {}
                 Change::Remove(object) => extra.push(&object).map_err(|error| lost_keys(&error))?,
@@ -46,34 +54,76 @@ impl SyncWork<'_> {
             }
             self.events.flow().await;
         }
+        let (mut objects, unread) = links.read().map_err(|error| lost_keys(&error))?;
+        while let Some(object) = objects.next().await {
+            let name = self.link_of(&object.key).unwrap_or_default();
+            match trees.plan().needs_directory(name).map(|by| trees.refused(&object.key, by)) {
+                Some(error) => fail(Failure::new(Step::Copy, None, error)),
+                None => self.would_copy(&object.key, object.size),
+            }
+        }
+        if let Some(error) = unread.get() {
+            return Err(lost_keys(error));
+        }
         trees.skipped_line().into_iter().for_each(|line| self.events.say(line));
+        trees.plan().no_files_of_source().into_iter().for_each(|line| self.events.say(line));
         self.warn_of_names();
         if let Some(failure) = failed {
             return Err(failure.error);
         }
         self.refuse_nothing()?;
-        if self.deletes() { self.announce_removals(extra).await } else { Ok(()) }
-    }
-
-    /// The failure of a copy that something is in the way of, and stays there.
-    fn blocked(&self, key: &str) -> Option<Error> {
-        let target = &self.trees.target;
-        let (from, to) = (self.trees.source.place(key), target.place(key));
-        if let Err(error) = link::refuse_file_as_link(target.links, &from, &to) {
-            return Some(error);
+        match self.deletes() {
+            true => self.announce_removals(extra, (blocked, in_the_way)).await,
+            false => Ok(()),
         }
-        let obstacle = match self.trees.plan().way_of(key, target) {
-            Way::Free => return None,
-            Way::Extra(_) if self.deletes() => return None,
-            Way::Extra(obstacle) | Way::Blocked(obstacle) => obstacle,
-        };
-        Some(obstacle.failure(&target.path("")?, &target.place(key).url()))
     }
 
-    /// Says what a real run would remove.
-    async fn announce_removals(&self, mut extra: ExtraObjects) -> Result {
+    /// The name of the link that an object of this key becomes.
+    fn link_of<'a>(&self, key: &'a str) -> Option<&'a str> {
+        let makes_links = self.trees.target.is_local() && self.trees.target.links == Links::Preserve;
+        key.strip_suffix(LINK_SUFFIX).filter(|_| makes_links)
+    }
+
+    fn would_copy(&self, key: &str, bytes: Option<u64>) {
+        let url = |tree: &Tree| tree.place(key).url();
+        let (source, target) = (url(&self.trees.source), url(&self.trees.target));
+        self.events.push(Event::WouldCopy { source, target, bytes });
+    }
+
+    /// What is in the way of an object, if that may be removed. Fails if the object can't be written.
+    fn obstacle(&self, key: &str) -> Result<Option<Obstacle>> {
+        let target = &self.trees.target;
+        let Some(root) = target.path("") else { return Ok(None) };
+        let (from, to) = (self.trees.source.place(key), target.place(key));
+        link::refuse_file_as_link(target.links, &from, &to)?;
+        to.file()?;
+        match target.obstacle(key) {
+            Some(obstacle) if !self.deletes() => Err(obstacle.failure(&root, &to.url())),
+            obstacle => Ok(obstacle),
+        }
+    }
+
+    /// Says what a real run would remove, and the copies of the `blocked` objects, whose way is free then.
+    async fn announce_removals(
+        &self,
+        mut extra: ExtraObjects,
+        (mut blocked, in_the_way): (ExtraObjects, InTheWay),
+    ) -> Result {
+        let mut failures = self.obstacles_that_stay(&mut extra, &in_the_way).await?;
+        if let Some(last) = failures.pop() {
+            failures.into_iter().for_each(|failure| self.events.failed(Step::Copy, failure));
+            return Err(last);
+        }
         self.may_remove(extra.count)?;
         self.prove_distinct(&mut extra).await?;
+        let (mut copies, unread) = blocked.read().map_err(|error| lost_keys(&error))?;
+        while let Some(object) = copies.next().await {
+            self.would_copy(&object.key, object.size);
+            self.events.flow().await;
+        }
+        if let Some(error) = unread.get() {
+            return Err(lost_keys(error));
+        }
         let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         if self.trees.rules.options.plants.has(Planted::UntoldRemoval) {
             extra.next().await;

@@ -24,16 +24,19 @@ pub(super) struct ExtraObject {
     pub(super) key: String,
     /// The ETag in the listing; empty if there was none.
     pub(super) etag: String,
+    /// The size in the listing, if there was one.
+    pub(super) size: Option<u64>,
 }
 
 impl ExtraObjects {
-    /// Adds an object: key and ETag, each with its length in four bytes before it.
+    /// Adds an object: key, ETag and size, each as text with its length in four bytes before it.
     pub(super) fn push(&mut self, object: &TreeObject) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(BufWriter::new(tempfile::tempfile()?)),
         };
-        for text in [&*object.key, object.object.etag.as_deref().unwrap_or_default()] {
+        let size = object.object.known_size().map_or_else(String::new, |size| size.to_string());
+        for text in [&*object.key, object.object.etag.as_deref().unwrap_or_default(), &size] {
             let length = u32::try_from(text.len()).map_err(io::Error::other)?;
             file.write_all(&length.to_le_bytes())?;
             file.write_all(text.as_bytes())?;
@@ -56,12 +59,15 @@ impl ExtraObjects {
             }
             None => None,
         };
-        let (mut file, mut left, unread) = (file, self.count, Arc::new(OnceLock::new()));
+        let (mut file, mut left, unread) = (file, self.count, Arc::new(OnceLock::<io::Error>::new()));
         let error = unread.clone();
         let objects = std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
             let file = file.as_mut()?;
-            let read = read_text(file).and_then(|key| Ok(ExtraObject { key, etag: read_text(file)? }));
+            let read = (|| {
+                let (key, etag) = (read_text(file)?, read_text(file)?);
+                Ok(ExtraObject { key, etag, size: read_text(file)?.parse().ok() })
+            })();
             read.map_err(|unread| error.get_or_init(|| unread).kind()).ok()
         });
         Ok((stream::iter(objects.fuse()), unread))
@@ -91,6 +97,7 @@ mod tests {
     fn object(number: usize) -> TreeObject {
         let mut object = Object::default();
         object.etag = number.is_multiple_of(2).then(|| format!("\"{number}\""));
+        object.size = number as u64;
         TreeObject { key: format!("é/{number}\n"), object }
     }
 
@@ -104,7 +111,11 @@ mod tests {
         let read: Vec<_> = read.collect().await;
         let expected: Vec<_> = (0..2000)
             .map(object)
-            .map(|object| ExtraObject { key: object.key, etag: object.object.etag.unwrap_or_default() })
+            .map(|TreeObject { key, object }| ExtraObject {
+                key,
+                size: object.known_size(),
+                etag: object.etag.unwrap_or_default(),
+            })
             .collect();
         assert!(read == expected && unread.get().is_none());
         assert_eq!(ExtraObjects::default().read().unwrap().0.collect::<Vec<_>>().await, []);

@@ -50,8 +50,7 @@ pub(crate) struct Plan {
     pub(crate) is_sure: bool,
     /// One tree is in the other, or links are written through: only the sources are looked at.
     pub(crate) is_loose: bool,
-    /// It fails in a way that the dry run does not see: a directory is in the way of an object, and something in it stays
-    /// or comes; or an object holds no text of a link.
+    /// It fails in a way that the dry run does not see: an object holds no text of a link, or links lead elsewhere.
     pub(crate) is_beyond_the_dry_run: bool,
     /// A store lists in another order than that of keys, which is an error unless the keys happen to be in order.
     pub(crate) is_unordered: bool,
@@ -149,7 +148,6 @@ impl Plan {
             .collect();
         self.is_sure &= !ours.is_empty();
         let shares_a_name = case.target.is_disk() && share_a_name(ours.keys(), links);
-        self.is_beyond_the_dry_run |= shares_a_name;
         self.is_impossible |= shares_a_name;
         for (key, object) in &ours {
             let there = theirs.objects.get(*key);
@@ -163,14 +161,9 @@ impl Plan {
                 Must::Stay => _ = self.allowed.insert(address.clone(), vec![old]),
             }
             let deletes = extra != Extra::Keep;
-            let way = in_the_way(world, case, key, links, &extras);
-            match way {
+            match in_the_way(world, case, key, links, &extras) {
                 Way::Clear => {}
-                Way::Blocked | Way::ByFullDirectory => {
-                    self.is_sure = false;
-                    self.is_beyond_the_dry_run |=
-                        matches!(way, Way::ByFullDirectory) || matches!(case.filter, Filter::MaxSize(_));
-                }
+                Way::Blocked => self.is_sure = false,
                 Way::By(obstacles) if deletes => self.in_the_way.extend(obstacles),
                 Way::By(_) => self.is_sure = false,
             }
@@ -278,7 +271,6 @@ impl Plan {
         if case.target.is_disk() && share_a_name(names.iter(), links) {
             // One of them may come first, and the other is skipped.
             self.is_loose |= if_exists == IfExists::Skip;
-            self.is_beyond_the_dry_run = true;
             self.is_impossible = true;
         }
     }
@@ -468,7 +460,6 @@ enum Way {
     Clear,
     /// What only the target has.
     By(Vec<Address>),
-    ByFullDirectory,
     Blocked,
 }
 
@@ -502,7 +493,7 @@ fn in_the_way(
                 nodes(world, &path, &mut below);
                 let is_extra = |address: &Address| extras.values().any(|object| object.address == *address);
                 let all = below.iter().all(is_extra) && case.filter.takes_name(name);
-                return if all { Way::By(below) } else { Way::ByFullDirectory };
+                return if all { Way::By(below) } else { Way::Blocked };
             }
             (true, false) if found.is_symlink() && link.is_some() => return Way::Clear,
             (true, false) if found.is_symlink() || link.is_some() => return extra(name),

@@ -92,6 +92,7 @@ use target::Target;
 pub(crate) use temp::Publish;
 use temp::Temp;
 pub(crate) use waiting::{DROP_LIMIT, WaitedWork, Waiter, within_drop_limit};
+pub use walk::NotUtf8;
 use walk::{TreeWalk, WalkItem, Want};
 
 /// A directory on a local disk. Nothing is read or created before its first use; a clone is the same store.

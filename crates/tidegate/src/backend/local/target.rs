@@ -11,9 +11,12 @@ use rustix::io::Errno;
 
 use super::facts::FileFacts;
 use super::fault::invalid;
-use super::{no_links, replaced, temp};
+use super::{LINK_SUFFIX, no_links, replaced, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::types::object::Object;
+
+/// The most bytes of a name in a directory: `NAME_MAX` of Linux and macOS (limits.h).
+const LONGEST_NAME: usize = 255;
 
 /// The file of a key.
 #[derive(Clone, Debug)]
@@ -153,6 +156,8 @@ pub(super) fn fault_of(key: &str) -> Option<&'static str> {
         Some("it holds two slashes in a row")
     } else if key.split('/').any(|name| name == "." || name == "..") {
         Some("it holds `.` or `..`")
+    } else if key.split('/').any(|name| name.strip_suffix(LINK_SUFFIX).unwrap_or(name).len() > LONGEST_NAME) {
+        Some("it holds a name of more than 255 bytes")
     } else {
         None
     }

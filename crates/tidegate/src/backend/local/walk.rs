@@ -34,6 +34,11 @@ const OPEN: usize = 16;
 /// The most names of a directory that are sorted in memory: about 4 MiB. Few in tests, so that they sort in a file, too.
 const MOST_IN_MEMORY: usize = if cfg!(test) { 3 } else { 1 << 16 };
 
+/// The source of a listing's error about a name that is no key, and so that of no object. The listing continues.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the name is not UTF-8")]
+pub struct NotUtf8;
+
 /// The entries to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
@@ -287,7 +292,7 @@ impl TreeWalk {
                     if self.want != Want::Sessions && self.leads_to_prefix(below, &name) {
                         let file = path.join(&*name);
                         let message = format!("{} is no key: its name is not UTF-8", file.display());
-                        self.faults.push(invalid(message));
+                        self.faults.push(invalid(message).with_source(NotUtf8));
                     }
                     continue;
                 }
