@@ -58,7 +58,7 @@ def test_a_dry_run_refuses_two_objects_of_one_name(tidegate, embedded_bucket, tm
     for dry in [("--dry-run",), ()]:
         run = tidegate(*words, *dry, *links, on.url(), f"{tmp_path}/t/", env=on.env)
         # Links are made last.
-        refused = on.url(first) if links else on.url("x/y")
+        refused = first if links else on.url("x/y")
         assert run.exit == 1 and refused in run.err, run
     assert os.listdir(tmp_path / "t") == ["x"] and (tmp_path / "t/x").is_dir() == bool(links)
     assert on.exists(first if links else "x/y")

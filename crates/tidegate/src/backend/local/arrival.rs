@@ -204,7 +204,7 @@ impl Arrival {
         let NotedTarget { target, note, owners, parents, is_there: _ } = place;
         let (note, is_kept, queue) = (note.into(), is_kept.into(), WriteQueue::default());
         let has_left = AtomicBool::new(false);
-        let owner = OwnerProcess::this();
+        let (owner, target) = (OwnerProcess::this(), target.close_directory());
         Self { owner, file, path, target, note, owners, parents, is_kept, has_left, queue }
     }
 
@@ -445,7 +445,7 @@ fn target_at(path: &Path, without_links_below: Option<&Path>) -> Result<(Target,
         }
         None => target,
     };
-    target.find().map(|(target, found)| (target, found.is_some()))
+    target.find_to_make().map(|(target, found)| (target, found.is_some()))
 }
 
 /// The fault for an error at the file. A failing disk is not a store: it is not retried.

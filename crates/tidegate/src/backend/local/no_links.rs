@@ -1,13 +1,19 @@
 //! Looks for symbolic links on the way from a root to a file that is to be written.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, open, openat, statat};
 use rustix::io::Errno;
 
 use super::fault::{fault, invalid};
 use crate::backend::Fault;
+
+/// Opens the directory of the file of a key below a root, if it exists and there is no symbolic link anywhere on the way
+/// there.
+pub(super) fn directory_at_once((root, key): &(PathBuf, String)) -> Option<OwnedFd> {
+    open_at_once(CWD, &root.join(key.rsplit_once('/').map_or("", |(below, _)| below)))
+}
 
 /// Opens the directory of the file of `key`; `None` if it does not exist yet. Fails if there is a symbolic link on the way
 /// there. Only the root itself may be a link, or lie behind links.

@@ -52,12 +52,10 @@ pub(super) fn behind_allowed_links(
     refuse_links: impl FnOnce() -> Result<(), Fault>,
 ) -> Result<(PathBuf, Option<Metadata>), Fault> {
     let mut path = path.to_owned();
-    if plain_way(path.parent().unwrap_or(Path::new("/"))).is_some() {
-        match link_at(&path) {
-            Ok(At::Entry(found)) => return Ok((path, Some(found))),
-            Ok(At::Nothing) => return Ok((path, None)),
-            Ok(At::Link(_)) | Err(_) => {}
-        }
+    if plain_way(path.parent().unwrap_or(Path::new("/"))).is_some()
+        && let Some(found) = entry_at(&path)
+    {
+        return Ok((path, found));
     }
     refuse_links()?;
     for _ in 0..LINKS {
@@ -70,6 +68,15 @@ pub(super) fn behind_allowed_links(
         }
     }
     Err(circle())
+}
+
+/// The file at a path, or `Some(None)` if there is nothing; `None` for a link, and if the system does not tell.
+pub(super) fn entry_at(path: &Path) -> Option<Option<Metadata>> {
+    match link_at(path) {
+        Ok(At::Entry(found)) => Some(Some(found)),
+        Ok(At::Nothing) => Some(None),
+        Ok(At::Link(_)) | Err(_) => None,
+    }
 }
 
 /// Refuses a directory that another user could have chosen: the way to it goes through a symbolic link in a sticky

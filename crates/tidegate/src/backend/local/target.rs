@@ -4,6 +4,7 @@ use std::fs::Metadata;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags, Stat, open};
@@ -15,9 +16,6 @@ use super::{LINK_SUFFIX, no_links, replaced, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::types::object::Object;
 
-/// The most bytes of a name in a directory: `NAME_MAX` of Linux and macOS (limits.h).
-const LONGEST_NAME: usize = 255;
-
 /// The file of a key.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
@@ -27,6 +25,8 @@ pub(super) struct Target {
     is_relative: bool,
     /// A directory, and the key below it of this file: nothing is written there through links.
     without_links: Option<(PathBuf, String)>,
+    /// The directory of a file that is to be made, opened without following links.
+    directory: Option<Arc<OwnedFd>>,
 }
 
 impl Target {
@@ -35,7 +35,8 @@ impl Target {
         if let Some(reason) = fault_of(key) {
             return Err(invalid(format!("no file below a directory has such a key: {reason}")));
         }
-        Ok(Self { key: key.to_owned(), path: root.join(key), is_relative: false, without_links: None })
+        let (key, path) = (key.to_owned(), root.join(key));
+        Ok(Self { key, path, is_relative: false, without_links: None, directory: None })
     }
 
     /// The same for a key to be written: names of temporary files are refused.
@@ -72,11 +73,32 @@ impl Target {
 
     /// The directory, for a file that is to be made there and replaces nothing: opened without following links below the
     /// root, unless links may be followed. `None` if it does not exist yet.
-    pub(super) fn directory_to_make_in(&self) -> Result<Option<OwnedFd>, Fault> {
-        match &self.without_links {
-            Some((root, key)) => no_links::directory(root, key),
-            None => Ok(open(self.directory(), OFlags::DIRECTORY | no_links::PATH, Mode::empty()).ok()),
+    pub(super) fn directory_to_make_in(&self) -> Result<Option<Arc<OwnedFd>>, Fault> {
+        let opened = match (&self.directory, &self.without_links) {
+            (Some(directory), _) => return Ok(Some(directory.clone())),
+            (None, Some((root, key))) => no_links::directory(root, key)?,
+            (None, None) => open(self.directory(), OFlags::DIRECTORY | no_links::PATH, Mode::empty()).ok(),
+        };
+        Ok(opened.map(Arc::new))
+    }
+
+    /// As [`find`](Self::find), and keeps the directory open for [`directory_to_make_in`](Self::directory_to_make_in), if
+    /// that exists and links are not followed: one look at the way to it is enough.
+    pub(super) fn find_to_make(mut self) -> Result<(Self, Option<Metadata>), Fault> {
+        let opened = || no_links::directory_at_once(self.without_links.as_ref()?);
+        if let Some(directory) = opened()
+            && let Some(found) = replaced::entry_at(&self.path)
+        {
+            self.directory = Some(directory.into());
+            found.as_ref().map_or(Ok(()), check_regular)?;
+            return Ok((self, found));
         }
+        self.find()
+    }
+
+    /// Closes the directory that [`find_to_make`](Self::find_to_make) opened.
+    pub(super) fn close_directory(self) -> Self {
+        Self { directory: None, ..self }
     }
 
     /// The file that a write to this key replaces: the end of the links in its place, see [`replaced::behind_links`].
@@ -156,7 +178,10 @@ pub(super) fn fault_of(key: &str) -> Option<&'static str> {
         Some("it holds two slashes in a row")
     } else if key.split('/').any(|name| name == "." || name == "..") {
         Some("it holds `.` or `..`")
-    } else if key.split('/').any(|name| name.strip_suffix(LINK_SUFFIX).unwrap_or(name).len() > LONGEST_NAME) {
+    } else if key
+        .split('/')
+        .any(|name| name.strip_suffix(LINK_SUFFIX).unwrap_or(name).len() > temp::LONGEST_NAME)
+    {
         Some("it holds a name of more than 255 bytes")
     } else {
         None
