@@ -472,8 +472,8 @@ async fn copy_many(
         })
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
-    let refuse = |link: &CopyItem| paths.as_ref().map_or(Ok(()), |paths| paths.refuse_link(link));
-    link::copy_deferred(job, refuse).await?;
+    let take = |link: &CopyItem| paths.as_mut().map_or(Ok(()), |paths| paths.take_link(link));
+    link::copy_deferred(job, take).await?;
     if is_recursive {
         for source in places {
             job.emptied.remove(&source.location, source.pattern.is_some()).await?;

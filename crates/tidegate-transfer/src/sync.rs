@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use futures::future::BoxFuture;
 use futures::{StreamExt, future, stream};
 use tidegate::Attributes;
+use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::text::printable;
 
 use crate::compare::{CompareOptions, Comparison, Tree, Trees};
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::event::{self, Event, Events, Report};
 use crate::figures::count;
 use crate::hashed::HashedNames;
-use crate::links::FileOptions;
+use crate::links::{FileOptions, Links};
 use crate::obstacle::InTheWay;
 use crate::place::Stores;
 use crate::planted::Planted;
@@ -34,7 +35,7 @@ mod extra;
 mod recheck;
 
 use copying::{Copying, Found};
-use extra::{ExtraObjects, lost_keys};
+use extra::{ExtraObject, ExtraObjects, lost_keys};
 use recheck::Recheck;
 
 /// How many objects are looked at again at once before their removal: as many as S3 removes by one request.
@@ -326,27 +327,40 @@ impl SyncWork<'_> {
         }
     }
 
-    /// The failures of objects that something stays in the way of, although everything of `extra` is removed.
+    /// The failures of the `blocked` objects that something stays in the way of, although everything of `extra` is removed.
     async fn obstacles_that_stay(
         &self,
         extra: &mut ExtraObjects,
+        blocked: &mut ExtraObjects,
         in_the_way: &InTheWay,
     ) -> Result<Vec<Error>> {
         let target = &self.trees.target;
         let Some(root) = target.path("") else { return Ok(Vec::new()) };
         let mut removed = HashedNames::default();
-        let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
-        while let Some(object) = extra.next().await {
+        let note = |object: ExtraObject| {
             if in_the_way.has(&object.key) {
                 removed.add(&*object.key);
             }
-        }
-        if let Some(error) = unread.get() {
-            return Err(lost_keys(error));
-        }
+        };
+        extra.each(note).await?;
+        let mut failures = Vec::new();
+        blocked.each(|object| failures.extend(self.refuse_link(&object.key))).await?;
         let plan = self.trees.plan();
         let refused = |name: &str, of: &str| Some(self.trees.refused(of, plan.needs_directory(name)?));
-        in_the_way.that_stays(&removed, &root, target.links, refused)
+        failures.extend(in_the_way.that_stays(&removed, &root, target.links, refused)?);
+        Ok(failures)
+    }
+
+    /// The name of the link that an object of this key becomes.
+    fn link_of<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let makes_links = self.trees.target.is_local() && self.trees.target.links == Links::Preserve;
+        key.strip_suffix(LINK_SUFFIX).filter(|_| makes_links)
+    }
+
+    /// The failure of an object that would become a link if another one needs a directory of its name.
+    fn refuse_link(&self, key: &str) -> Option<Error> {
+        let plan = self.trees.plan();
+        Some(self.trees.refused(key, plan.needs_directory(self.link_of(key)?)?))
     }
 
     /// Proves that the source is not in the target by another address, and not the other way round: asks for the first

@@ -34,16 +34,16 @@ impl DeferredLinks {
     }
 }
 
-/// Makes the links that were deferred, except those that `refuse` has a failure for.
-pub(crate) async fn copy_deferred(job: &CopyJob, refuse: impl Fn(&CopyItem) -> Result) -> Result {
+/// Makes the links that were deferred, except those that `check` has a failure for.
+pub(crate) async fn copy_deferred(job: &CopyJob, mut check: impl FnMut(&CopyItem) -> Result) -> Result {
     let links = std::mem::take(&mut *job.links.0.lock().unwrap_or_else(PoisonError::into_inner));
     let Some(first) = links.first() else { return Ok(()) };
     let store = first.source.place().store.clone();
     let stores: Vec<_> = (!first.source.place().is_local()).then_some(&store).into_iter().collect();
     let copies = stream::iter(links).map(|link| {
-        let refused = refuse(&link);
+        let checked = check(&link);
         Box::pin(async move {
-            match refused {
+            match checked {
                 Ok(()) => item::copy_now(job, link).await,
                 Err(failure) => CopyOutcome::Failed(failure),
             }

@@ -12,8 +12,6 @@ use crate::error::{Error, Result};
 use crate::hashed::HashedNames;
 use crate::links::Links;
 
-const NEEDS_DIRECTORY: &str = "needs a directory of this name";
-
 /// The files and directories that the objects of a command take on this machine, in whatever order they come. The first
 /// object has the name, but links are made last.
 #[derive(Debug)]
@@ -31,31 +29,29 @@ impl TakenPaths {
     /// The item, or a failure.
     pub(super) fn checked(&mut self, found: FoundItem) -> FoundItem {
         let item = found?;
-        let root = local_root(&item.to.store.location());
-        let refused = match self.link_of(&item) {
-            Some(_) => self.refuse_link(&item),
-            None => self.take(&root, &item.to.key).map_err(|why| refused(&item, &why)),
-        };
-        refused.map_err(CopyOutcome::Failed)?;
+        if self.links == Links::Preserve && item.to.key.ends_with(LINK_SUFFIX) {
+            return Ok(item);
+        }
+        self.take(&item, &item.to.key).map_err(CopyOutcome::Failed)?;
         Ok(item)
     }
 
-    /// Refuses a link whose name another object needs a directory of.
-    pub(super) fn refuse_link(&self, item: &CopyItem) -> Result {
-        match self.link_of(item).is_some_and(|name| self.directories.has(name)) {
-            true => Err(refused(item, NEEDS_DIRECTORY)),
-            false => Ok(()),
-        }
+    /// The same for a link, when all files have their names.
+    pub(super) fn take_link(&mut self, link: &CopyItem) -> Result {
+        self.take(link, link.to.key.strip_suffix(LINK_SUFFIX).unwrap_or(&link.to.key))
     }
 
-    fn link_of<'a>(&self, item: &'a CopyItem) -> Option<&'a str> {
-        item.to.key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == Links::Preserve)
+    fn take(&mut self, item: &CopyItem, name: &str) -> Result {
+        self.take_name(&local_root(&item.to.store.location()), name).map_err(|why| {
+            let (source, target) = (item.source.name(), item.to.url());
+            Error::Failed(format!("{source}: not copied to {target}: another object of this command {why}"))
+        })
     }
 
     /// Takes a name below `root` for a file, and the names above it for directories.
-    fn take(&mut self, root: &Path, name: &str) -> Result<(), String> {
+    fn take_name(&mut self, root: &Path, name: &str) -> Result<(), String> {
         if self.directories.has(name) {
-            return Err(NEEDS_DIRECTORY.to_owned());
+            return Err("needs a directory of this name".to_owned());
         }
         let above = || name.match_indices('/').map(|(at, _)| &name[..at]);
         // A directory on the disk stays: the object of its name fails, and those below it do not.
@@ -69,11 +65,6 @@ impl TakenPaths {
     }
 }
 
-fn refused(item: &CopyItem, why: &str) -> Error {
-    let (source, target) = (item.source.name(), item.to.url());
-    Error::Failed(format!("{source}: not copied to {target}: another object of this command {why}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +74,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("d")).unwrap();
         let mut taken = TakenPaths::new(Links::Files);
-        let mut take = |name: &str| taken.take(root.path(), name).is_ok();
+        let mut take = |name: &str| taken.take_name(root.path(), name).is_ok();
         for (name, is_free) in [
             ("x", true),
             ("x-", true),

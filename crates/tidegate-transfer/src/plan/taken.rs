@@ -48,7 +48,7 @@ impl TakenNames {
         for (at, TakenName { name: file, is_link, .. }) in self.files.iter().enumerate() {
             let is_below = name.strip_prefix(&**file).is_some_and(|rest| rest.starts_with('/'));
             // A directory on the disk stays, and links are made when all files are in place.
-            if is_below && (*is_link || disk.has_directory(file)) {
+            if is_below && (*is_link && link.is_none() || disk.has_directory(file)) {
                 self.needed.entry(file.clone()).or_insert_with(|| key.to_owned());
             } else if is_below || file == name {
                 taken = taken.or(Some(at));
@@ -100,6 +100,7 @@ mod tests {
         assert_eq!(taken(preserve, &["f", "f!", "f-", "f.a", "f.rclonelink", "g"]), "f.rclonelink<f");
         assert_eq!(taken(files, &["f", "f.rclonelink", "f/x"]), "f/x<f");
         assert_eq!(taken(preserve, &["f/x", "f-/y", "f.rclonelink"]), "", "the link fails when it is made");
+        assert_eq!(taken(preserve, &["f/x.rclonelink", "f.rclonelink"]), "f/x.rclonelink<f.rclonelink");
         assert_eq!(taken(files, &["a", "a-", "a-b/c", "a/b", "a/b/c", "ab", "b/a"]), "a/b<a a/b/c<a");
         assert_eq!(taken(preserve, &["d/f", "d/f.rclonelink", "df.rclonelink", "f"]), "d/f.rclonelink<d/f");
     }

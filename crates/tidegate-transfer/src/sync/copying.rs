@@ -85,7 +85,7 @@ impl<'a> Copying<'a> {
             (found.extra.take(), std::mem::take(&mut found.in_the_way))
         };
         let mut extra = extra.unwrap_or_default();
-        let removed = self.make_way(&mut extra, &in_the_way, blocked.count).await;
+        let removed = self.make_way(&mut extra, &mut blocked, &in_the_way).await;
         {
             let found = &mut *self.found();
             (found.extra, found.in_the_way) = (Some(extra), in_the_way);
@@ -101,10 +101,15 @@ impl<'a> Copying<'a> {
 
     /// Removes those of the extra objects that are in the way of the `blocked` ones. False if something of it stays: then
     /// nothing is removed, and the failures are reported.
-    async fn make_way(&self, extra: &mut ExtraObjects, in_the_way: &InTheWay, blocked: u64) -> Result<bool> {
-        let failures = self.work.obstacles_that_stay(extra, in_the_way).await?;
+    async fn make_way(
+        &self,
+        extra: &mut ExtraObjects,
+        blocked: &mut ExtraObjects,
+        in_the_way: &InTheWay,
+    ) -> Result<bool> {
+        let failures = self.work.obstacles_that_stay(extra, blocked, in_the_way).await?;
         if !failures.is_empty() {
-            let others = blocked.saturating_sub(failures.len() as u64);
+            let others = blocked.count.saturating_sub(failures.len() as u64);
             failures.into_iter().for_each(|failure| self.job.events.failed(event::Step::Copy, failure));
             self.say_uncopied(others);
             return Ok(false);

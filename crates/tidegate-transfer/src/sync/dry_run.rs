@@ -1,15 +1,13 @@
 //! Says what a synchronization would do, and changes nothing.
 
 use futures::StreamExt;
-use tidegate::backend::local::LINK_SUFFIX;
 
 use super::SyncWork;
-use super::extra::{ExtraObjects, lost_keys};
+use super::extra::{ExtraObject, ExtraObjects, lost_keys};
 use crate::compare::Tree;
 use crate::copy::link;
 use crate::error::Result;
 use crate::event::{Event, Failure, Step};
-use crate::links::Links;
 use crate::obstacle::{InTheWay, Obstacle};
 use crate::plan::{Change, TargetDisk};
 use crate::planted::Planted;
@@ -54,17 +52,11 @@ impl SyncWork<'_> {
             }
             self.events.flow().await;
         }
-        let (mut objects, unread) = links.read().map_err(|error| lost_keys(&error))?;
-        while let Some(object) = objects.next().await {
-            let name = self.link_of(&object.key).unwrap_or_default();
-            match trees.plan().needs_directory(name).map(|by| trees.refused(&object.key, by)) {
-                Some(error) => fail(Failure::new(Step::Copy, None, error)),
-                None => self.would_copy(&object.key, object.size),
-            }
-        }
-        if let Some(error) = unread.get() {
-            return Err(lost_keys(error));
-        }
+        let announce = |link: ExtraObject| match self.refuse_link(&link.key) {
+            Some(error) => fail(Failure::new(Step::Copy, None, error)),
+            None => self.would_copy(&link.key, link.size),
+        };
+        links.each(announce).await?;
         trees.skipped_line().into_iter().for_each(|line| self.events.say(line));
         trees.plan().no_files_of_source().into_iter().for_each(|line| self.events.say(line));
         self.warn_of_names();
@@ -76,12 +68,6 @@ impl SyncWork<'_> {
             true => self.announce_removals(extra, (blocked, in_the_way)).await,
             false => Ok(()),
         }
-    }
-
-    /// The name of the link that an object of this key becomes.
-    fn link_of<'a>(&self, key: &'a str) -> Option<&'a str> {
-        let makes_links = self.trees.target.is_local() && self.trees.target.links == Links::Preserve;
-        key.strip_suffix(LINK_SUFFIX).filter(|_| makes_links)
     }
 
     fn would_copy(&self, key: &str, bytes: Option<u64>) {
@@ -109,21 +95,14 @@ impl SyncWork<'_> {
         mut extra: ExtraObjects,
         (mut blocked, in_the_way): (ExtraObjects, InTheWay),
     ) -> Result {
-        let mut failures = self.obstacles_that_stay(&mut extra, &in_the_way).await?;
+        let mut failures = self.obstacles_that_stay(&mut extra, &mut blocked, &in_the_way).await?;
         if let Some(last) = failures.pop() {
             failures.into_iter().for_each(|failure| self.events.failed(Step::Copy, failure));
             return Err(last);
         }
         self.may_remove(extra.count)?;
         self.prove_distinct(&mut extra).await?;
-        let (mut copies, unread) = blocked.read().map_err(|error| lost_keys(&error))?;
-        while let Some(object) = copies.next().await {
-            self.would_copy(&object.key, object.size);
-            self.events.flow().await;
-        }
-        if let Some(error) = unread.get() {
-            return Err(lost_keys(error));
-        }
+        blocked.each(|object| self.would_copy(&object.key, object.size)).await?;
         let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         if self.trees.rules.options.plants.has(Planted::UntoldRemoval) {
             extra.next().await;

@@ -5,9 +5,9 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::{Arc, OnceLock};
 
 use crate::listing::TreeObject;
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt, stream};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// What only the target has, or what waits for its removal, in a file without a name: a million keys would take much
 /// memory. There is no file before the first one.
@@ -74,6 +74,17 @@ impl ExtraObjects {
     }
 }
 
+impl ExtraObjects {
+    /// Calls `look` with each object.
+    pub(super) async fn each(&mut self, mut look: impl FnMut(ExtraObject)) -> Result {
+        let (mut objects, unread) = self.read().map_err(|error| lost_keys(&error))?;
+        while let Some(object) = objects.next().await {
+            look(object);
+        }
+        unread.get().map_or(Ok(()), |error| Err(lost_keys(error)))
+    }
+}
+
 fn read_text(file: &mut impl Read) -> io::Result<String> {
     let mut length = [0; 4];
     file.read_exact(&mut length)?;
@@ -89,7 +100,6 @@ pub(super) fn lost_keys(error: &io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use futures::StreamExt;
     use tidegate::Object;
 
     use super::*;
