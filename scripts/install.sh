@@ -84,6 +84,9 @@ main() {
         *:"$prefix/bin":*) ;;
         *) echo "$prefix/bin is not on PATH: export PATH=\"$prefix/bin:\$PATH\"" ;;
     esac
+    # Of two programs, the shell starts the one whose directory comes first.
+    found=$(command -v tidegate) || found=$prefix/bin/tidegate
+    [ "$found" -ef "$prefix/bin/tidegate" ] || echo "$found comes first on PATH: remove it, or put $prefix/bin before it"
 }
 
 main "$@"

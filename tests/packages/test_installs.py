@@ -9,6 +9,7 @@ import tarfile
 import threading
 import time
 import venv
+import zipfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -214,3 +215,23 @@ def test_the_image(release, use, make_installed, registry, tmp_path, architectur
     start = [*start[:1], "-u", "XDG_STATE_HOME", *start[1:], "/usr/bin/tidegate"]
     where = "a root of its own, as user 65532" + (", qemu-user" if emulator else "")
     use(make_installed(start, home, "/home/tidegate"), archive, where, began)
+
+
+def test_each_artefact_has_the_licences(release, tmp_path):
+    """Its own, and those of the crates that are in it."""
+    for name in ("tidegate-dev", "tidegate", "tidegate-transfer", "tidegate-cli"):
+        with tarfile.open(release.file(f"{name}-{{version}}.crate")) as crate:
+            assert crate.extractfile(f"{name}-{release.version}/LICENSE").read() == (ROOT / "LICENSE").read_bytes()
+    with tarfile.open(release.file("tidegate-{version}.tar.gz")) as sources:
+        assert (
+            sources.extractfile(f"tidegate-{release.version}/licenses/LICENSE").read()
+            == (ROOT / "LICENSE").read_bytes()
+        )
+    wheels = list(release.folder.glob("*.whl"))
+    assert len(wheels) == len(CHIPS)
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as unpacked:
+            names = unpacked.namelist()
+        info = f"tidegate-{release.version}.dist-info"
+        assert {f"{info}/licenses/licenses/{name}" for name in ("LICENSE", "THIRD-PARTY-LICENSES.txt")} <= {*names}
+        assert not [name for name in names if "/sboms/" in name]
