@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::beneath::{self, Entered};
 use super::condition::{Condition, exists};
 use super::fault::{blocking, fault, invalid};
-use super::target::{self, Target};
+use super::target::{self, LINK_SUFFIX, Target};
 use super::temp::{self, Publish};
 use super::{Local, Parents, no_links, parents, read};
 use crate::backend::if_unchanged::same_or_replaced;
@@ -47,9 +47,6 @@ pub enum LinkPolicy {
     /// written through a link: a write below one, or in its place, fails.
     Objects,
 }
-
-/// The end of the key of a link that is an object, see [`LinkPolicy::Objects`].
-pub const LINK_SUFFIX: &str = ".rclonelink";
 
 /// The longest text of a link in bytes, as in Linux.
 pub const LONGEST_LINK: u64 = 4096;

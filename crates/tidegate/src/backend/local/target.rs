@@ -12,9 +12,12 @@ use rustix::io::Errno;
 
 use super::facts::FileFacts;
 use super::fault::invalid;
-use super::{LINK_SUFFIX, no_links, replaced, temp};
+use super::{no_links, replaced, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::types::object::Object;
+
+/// The end of the key of a link that is an object, see [`LinkPolicy::Objects`](super::LinkPolicy::Objects).
+pub const LINK_SUFFIX: &str = ".rclonelink";
 
 /// The file of a key.
 #[derive(Clone, Debug)]

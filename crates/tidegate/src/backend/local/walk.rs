@@ -323,7 +323,7 @@ impl TreeWalk {
             }
             let name = match kind {
                 FileKind::Directory | FileKind::FollowedLink => name + "/",
-                FileKind::Link if self.links == LinkPolicy::Objects => name + links::LINK_SUFFIX,
+                FileKind::Link if self.links == LinkPolicy::Objects => name + target::LINK_SUFFIX,
                 _ => name,
             };
             if self.leads_to_prefix(below, &name) {
@@ -437,7 +437,7 @@ impl TreeWalk {
             FileKind::Link if self.links == LinkPolicy::Skip => other(OtherKind::Link),
             // Swapped for a link since its name was read.
             FileKind::Link if self.links == LinkPolicy::Objects => {
-                return self.link(&directory, &name, key.clone() + links::LINK_SUFFIX, &path);
+                return self.link(&directory, &name, key.clone() + target::LINK_SUFFIX, &path);
             }
             FileKind::Link => match statat(&*directory, &name, AtFlags::empty()) {
                 Ok(found) => match FileKind::of(FileType::from_raw_mode(found.st_mode)) {
