@@ -77,9 +77,7 @@ def test_a_list_with_two_objects_of_one_name_is_refused_in_both_orders(tidegate,
 
 
 @pytest.mark.parametrize("words", [("sync", "--delete"), ("sync",), ("cp", "-r")])
-def test_a_directory_that_the_source_needs_is_not_removed_for_an_object(
-    tidegate, embedded_bucket, tmp_path, words
-):
+def test_a_directory_that_the_source_needs_is_not_removed_for_an_object(tidegate, embedded_bucket, tmp_path, words):
     on = embedded_bucket
     for key in ["x", "x-", "x/y"]:
         on.put(key, b"new")
@@ -94,9 +92,7 @@ def test_a_directory_that_the_source_needs_is_not_removed_for_an_object(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "excluded", "large", "link", "socket"])
-def test_nothing_is_removed_if_a_directory_in_the_way_stays(
-    tidegate, embedded_bucket, tmp_path, monkeypatch, kind
-):
+def test_nothing_is_removed_if_a_directory_in_the_way_stays(tidegate, embedded_bucket, tmp_path, monkeypatch, kind):
     on = embedded_bucket
     on.put("d", b"file")
     on.put("f/x", b"file")
@@ -126,9 +122,7 @@ def test_nothing_is_removed_if_a_directory_in_the_way_stays(
         assert texts(tmp_path / "t") == before
 
 
-def test_a_large_file_in_the_way_that_a_filter_keeps_is_refused_by_the_dry_run(
-    tidegate, embedded_bucket, tmp_path
-):
+def test_a_large_file_in_the_way_that_a_filter_keeps_is_refused_by_the_dry_run(tidegate, embedded_bucket, tmp_path):
     on = embedded_bucket
     on.put("a/b", b"1")
     write(tmp_path / "t/a", "12345678")
@@ -246,3 +240,17 @@ def test_a_mistyped_prefix_is_an_error_with_a_filter_too(tidegate, embedded_buck
     assert wrong.exit == 3 and "there is no object below it" in wrong.err, wrong
     right = tidegate(*words, "--exclude", "x", on.url("right/"), *targets, env=on.env)
     assert right.exit == 0, right
+
+
+@pytest.mark.parametrize("words", [("sync",), ("sync", "--dry-run"), ("cp", "-r"), ("mv", "-r"), ("check",)])
+def test_keys_that_are_kept_for_pending_uploads_are_told_of_a_directory(tidegate, embedded_bucket, tmp_path, words):
+    on = embedded_bucket
+    for name in [".tidegate/x", "a"]:
+        write(tmp_path / "s" / name)
+    if words == ("check",):
+        on.put("a", b"1")
+    run = tidegate(*words, f"{tmp_path}/s/", on.url(), env=on.env)
+    assert run.exit == 0 and f"left out: {tmp_path}/s/.tidegate/" in run.err, run
+    run = tidegate("sync", "--exclude", "/.tidegate", f"{tmp_path}/s/", on.url(), env=on.env)
+    assert run.exit == 0 and ".tidegate" not in run.err, run
+    assert (tmp_path / "s/.tidegate/x").exists() and on.keys() in ([], ["a"])

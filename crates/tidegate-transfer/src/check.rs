@@ -91,7 +91,7 @@ impl CheckTrees {
             events.flow().await;
         }
         trees.skipped_line().into_iter().for_each(|line| events.say(line));
-        trees.plan().no_files_of_source().into_iter().for_each(|line| events.say(line));
+        trees.left_out_lines().for_each(|line| events.say(line));
         trees.plan().no_objects_of_target().into_iter().for_each(|line| events.warn(line));
         trees.incomparable_line().into_iter().for_each(|line| events.warn(line));
         if let Some(failure) = failed {

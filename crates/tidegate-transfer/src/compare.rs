@@ -179,6 +179,12 @@ impl Trees {
         }
     }
 
+    /// The lines about what is left out of the source: empty objects in place of directories, and keys that are kept for
+    /// uploads that are not published yet.
+    pub(crate) fn left_out_lines(&self) -> impl Iterator<Item = String> {
+        self.plan().no_files_of_source().into_iter().chain(self.source.own_keys_line())
+    }
+
     /// The line about symbolic links that were left out; `None` if there were none.
     pub(crate) fn skipped_line(&self) -> Option<String> {
         skipped_links(self.skipped_links.load(Relaxed))

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, future};
 use tidegate::backend::Entry;
+use tidegate::location::Location;
 use tidegate::text::printable;
 use tidegate::{Object, Result, Store};
 
@@ -61,6 +62,10 @@ impl Selection {
         self.matches(key) && self.filter.takes_name(key)
     }
 
+    fn names_own(&self) -> bool {
+        self.pattern.as_ref().is_some_and(|pattern| pattern.literal_prefix().starts_with(OWN_KEYS))
+    }
+
     fn matches(&self, key: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(key))
     }
@@ -86,7 +91,11 @@ impl Selection {
         let (selection, root, takes_all) = (self.clone(), prefix.len(), self.is_everything());
         let notes = notes.clone();
         let is_taken = move |entry: &Entry| match takes_all {
-            true => !is_own_key(entry.key(), root),
+            true => {
+                let is_own = is_own_key(entry.key(), root);
+                notes.has_own_keys.fetch_or(is_own, Relaxed);
+                !is_own
+            }
             false => {
                 selection.note(entry, root, &notes);
                 !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root)
@@ -98,7 +107,11 @@ impl Selection {
     fn note(&self, entry: &Entry, root: usize, notes: &ListingNotes) {
         let key = entry.key().get(root..).unwrap_or_default();
         let name = if matches!(entry, Entry::Object(_)) { key } else { key.strip_suffix('/').unwrap_or(key) };
-        if is_own_key(entry.key(), root) || !self.matches(name) {
+        if !self.matches(name) {
+            return;
+        }
+        if is_own_key(entry.key(), root) {
+            notes.has_own_keys.fetch_or(self.filter.takes_name(name) && !self.names_own(), Relaxed);
             return;
         }
         notes.has_matches.store(true, Relaxed);
@@ -110,9 +123,7 @@ impl Selection {
     /// Whether it takes an entry of a listing. The keys of the tree begin at `root` of the entry's.
     pub fn takes_entry(&self, entry: &Entry, root: usize) -> bool {
         let key = entry.key().get(root..).unwrap_or_default();
-        let names_own =
-            || self.pattern.as_ref().is_some_and(|pattern| pattern.literal_prefix().starts_with(OWN_KEYS));
-        if is_own_key(entry.key(), root) && !names_own() {
+        if is_own_key(entry.key(), root) && !self.names_own() {
             return false;
         }
         match entry {
@@ -134,6 +145,8 @@ pub(crate) struct ListingNotes {
     has_matches: AtomicBool,
     /// How many directories a pattern of one level matches.
     directories: AtomicU64,
+    /// Whether keys below `.tidegate/` are left out.
+    has_own_keys: AtomicBool,
 }
 
 impl ListingNotes {
@@ -142,8 +155,17 @@ impl ListingNotes {
         self.has_matches.load(Relaxed)
     }
 
+    /// The lines about what is left out of `source`.
+    pub(crate) fn lines(&self, source: &Source) -> impl Iterator<Item = String> {
+        // In a store, these are of uploads that are not published yet, which no command on trees is about.
+        let has_own_keys =
+            self.has_own_keys.load(Relaxed) && matches!(source.location, Location::Local { .. });
+        let own_keys = has_own_keys.then(|| own_keys_line(source.text()));
+        self.directories_line(source).into_iter().chain(own_keys)
+    }
+
     /// The line about directories that the pattern of `source` matches, and that are left out; `None` if there are none.
-    pub(crate) fn directories_line(&self, source: &Source) -> Option<String> {
+    fn directories_line(&self, source: &Source) -> Option<String> {
         let all = Some(self.directories.load(Relaxed)).filter(|all| *all > 0)?;
         let (all, directories, is) = match all {
             1 => (all, "directory that matches", "is"),
@@ -155,6 +177,15 @@ impl ListingNotes {
                 .into_owned(),
         )
     }
+}
+
+/// The line about keys below `.tidegate/` of a directory, which are left out.
+pub(crate) fn own_keys_line(directory: &str) -> String {
+    let line = format!(
+        "left out: {}/{OWN_KEYS}, because such keys are kept for uploads that are not published yet",
+        directory.trim_end_matches('/')
+    );
+    printable(&line).into_owned()
 }
 
 #[cfg(test)]

@@ -280,7 +280,7 @@ impl SyncWork<'_> {
         let copying = Copying::new(*self, job);
         let copied = copying.copy_all().await;
         job.report_left_out();
-        self.trees.plan().no_files_of_source().into_iter().for_each(|line| self.events.say(line));
+        self.trees.left_out_lines().for_each(|line| self.events.say(line));
         let Found { unchanged, extra, in_the_way, removed: before, .. } = copying.into_found();
         self.events.count(|report| report.unchanged += unchanged);
         self.warn_of_names();

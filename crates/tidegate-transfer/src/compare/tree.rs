@@ -19,7 +19,7 @@ use crate::obstacle::Obstacle;
 use crate::place::{Place, Stores, address};
 use crate::plan::{FileBehindLinks, TargetDisk};
 use crate::resolved::resolved;
-use crate::select::{ObjectFilter, is_own_key};
+use crate::select::{ObjectFilter, is_own_key, own_keys_line};
 use crate::two_addresses;
 use crate::walk::{self, Missed, OtherTree};
 
@@ -42,6 +42,8 @@ pub struct Tree {
     pub(super) other: Option<OtherTree>,
     /// Whether a listing has had an entry, also one that a filter leaves out.
     has_entries: Arc<AtomicBool>,
+    /// Whether a listing has left out keys below `.tidegate/`.
+    has_own_keys: Arc<AtomicBool>,
     /// The path of the directory without links.
     resolved: OnceLock<PathBuf>,
 }
@@ -73,6 +75,7 @@ impl Tree {
             except: Vec::new(),
             other: None,
             has_entries: Arc::default(),
+            has_own_keys: Arc::default(),
             resolved: OnceLock::new(),
         }
     }
@@ -214,19 +217,27 @@ impl Tree {
         names: &ObjectFilter,
     ) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
         let (names, root) = (names.clone(), self.prefix.len());
-        let has_entries = self.has_entries.clone();
+        let (has_entries, has_own_keys) = (self.has_entries.clone(), self.has_own_keys.clone());
         self.store.list(&self.prefix).try_filter(move |entry| {
             has_entries.store(true, Relaxed);
             let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
             let key = entry.key().get(root..).unwrap_or_default();
             let is_taken = is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key));
-            future::ready(is_taken && !is_own_key(entry.key(), root))
+            let is_own = is_own_key(entry.key(), root);
+            has_own_keys.fetch_or(is_taken && is_own, Relaxed);
+            future::ready(is_taken && !is_own)
         })
     }
 
     /// Whether a listing of the tree has had an entry.
     pub(super) fn has_entries(&self) -> bool {
         self.has_entries.load(Relaxed)
+    }
+
+    /// The line about keys below `.tidegate/` of a directory, which listings have left out; `None` if there are none.
+    pub(super) fn own_keys_line(&self) -> Option<String> {
+        let is_told = self.is_local() && self.has_own_keys.load(Relaxed);
+        is_told.then(|| own_keys_line(&self.name()))
     }
 
     /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet

@@ -280,9 +280,7 @@ fn tree<'a>(
     let counted = Arc::new(AtomicU64::new(0));
     let count = counted.clone();
     let end = move |count| {
-        if let Some(line) = noted.directories_line(source) {
-            job.events.warn(line);
-        }
+        noted.lines(source).for_each(|line| job.events.warn(line));
         (count == 0).then(|| nothing_found(job, source, &selection, &noted, is_only))
     };
     let items = match &source.location {

@@ -106,7 +106,7 @@ impl RemovedTree<'_> {
             removing.removed(format!("{root}/{directory}"));
             tally.removed += 1;
         }
-        noted.directories_line(self.source).into_iter().for_each(|line| removing.events.warn(line));
+        noted.lines(self.source).for_each(|line| removing.events.warn(line));
         match failed {
             Some(failure) => Err(failure),
             None if tally.removed == 0 => self.refuse_nothing(&noted),
@@ -147,7 +147,7 @@ impl RemovedTree<'_> {
             tally.failed += removal.failed;
             stopped = removal.stopped;
         }
-        noted.directories_line(self.source).into_iter().for_each(|line| removing.events.warn(line));
+        noted.lines(self.source).for_each(|line| removing.events.warn(line));
         match stopped {
             None if tally.removed + tally.failed == 0 => self.refuse_nothing(&noted),
             None => Ok(()),

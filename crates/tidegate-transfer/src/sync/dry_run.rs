@@ -58,7 +58,7 @@ impl SyncWork<'_> {
         };
         links.each(announce).await?;
         trees.skipped_line().into_iter().for_each(|line| self.events.say(line));
-        trees.plan().no_files_of_source().into_iter().for_each(|line| self.events.say(line));
+        trees.left_out_lines().for_each(|line| self.events.say(line));
         self.warn_of_names();
         if let Some(failure) = failed {
             return Err(failure.error);
