@@ -36,7 +36,7 @@ mod versioning;
 pub use builder::TidegateBuilder;
 pub use delete::{DeleteReport, DeleteStream, Deletion};
 pub use list::ListStream;
-pub use manifest::Manifest;
+pub use manifest::{AbandonedSet, Manifest};
 pub use open::OpenBuilder;
 pub use recover::LeftUpload;
 pub use rename::RenameBuilder;

@@ -223,7 +223,7 @@ pub mod store {
     //! What the methods of a [`Store`](crate::Store) and of [`Tidegate`](crate::Tidegate) return: builders, streams and
     //! what they give.
     pub use crate::api::{
-        DeleteReport, DeleteStream, Deletion, ListStream, Manifest, OpenBuilder, RenameBuilder,
+        AbandonedSet, DeleteReport, DeleteStream, Deletion, ListStream, Manifest, OpenBuilder, RenameBuilder,
     };
     pub use crate::backend::BucketEntry;
 }

@@ -51,6 +51,7 @@ fn pending(
         store().commit_all(&set()),
         store().roll_forward("k"),
         store().abandon_all(&set()),
+        store().abandon_set("k"),
     );
 }
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 
 use super::pending::{Pending, PendingBytes, Tail};
+use super::publish::RemainingParts;
 use super::session::{Persistence, SessionTakes, Upload};
 use super::settle::There;
 use super::source::copy::{CopyMethod, copy};
-use crate::backend::{CopySource, FaultKind, PartOrigin, Session};
+use crate::backend::{Appended, CopySource, FaultKind, PartOrigin, Receipt, Session};
 use crate::engine::Context;
 use crate::journal::Part;
 use crate::memory::payload::Payload;
@@ -21,7 +23,7 @@ use crate::types::object::Object;
 /// Publishes the object; see [`Store::commit`](crate::Store::commit).
 pub(crate) async fn commit(context: &Context, pending: &Pending) -> Result<Object> {
     let to_commit = PendingUpload::new(context, pending, Operation::Complete)?;
-    let object = match to_commit.publish().await {
+    let object = match to_commit.publish(&context.root()).await {
         Err(error)
             if matches!(
                 error.kind(),
@@ -42,36 +44,59 @@ pub(crate) async fn commit(context: &Context, pending: &Pending) -> Result<Objec
 
 /// Gives the upload up; see [`Store::abandon`](crate::Store::abandon).
 pub(crate) async fn abandon(context: &Context, pending: &Pending) -> Result<()> {
-    let given_up = PendingUpload::new(context, pending, Operation::Abort)?;
-    let upload = &given_up.upload;
-    if !matches!(pending.bytes, PendingBytes::Aside) && upload.backend.capabilities().aborts {
-        upload.adopt(pending.bytes.session().to_owned());
-        let was_open = upload.abort_session().await?;
-        // Without tokens the object's bytes must be compared, so a session that was open is believed.
-        if was_open && !upload.backend.capabilities().tokens {
-            return Ok(());
-        }
+    PendingUpload::new(context, pending, Operation::Abort)?.abandon().await
+}
+
+/// Gives up uploads that nobody knows of any more, on the thread of the engine's aborts. The engine's last drop waits for them.
+pub(crate) fn abandon_unknown(context: &Context, pending: &[Pending], runtime: &Handle) {
+    let aborts = &context.engine().aborts;
+    for pending in pending {
+        // A forked child inherits them: they are its parent's.
+        let Ok(given_up) = PendingUpload::new(context, pending, Operation::Abort) else { continue };
+        let message = "the runtime was shut down before the prepared upload was abandoned";
+        let lost = given_up.upload.error(ErrorKind::Closed, Operation::Abort, message);
+        let awaited = aborts.awaited();
+        let abandon = async move {
+            let abandoned = given_up.abandon().await;
+            if let Err(error) = &abandoned {
+                tracing::warn!(%error, "a prepared upload that nobody knows of could not be abandoned");
+            }
+            drop(awaited);
+            abandoned
+        };
+        drop(aborts.spawn(abandon, Some(lost), runtime));
     }
-    // The record goes first: from here on no commit begins that depends on it.
-    given_up.remove_record_or_fail().await?;
-    match given_up.published().await? {
-        None => Ok(()),
-        Some(_) => {
-            let message = "the object was committed before, and is there";
-            Err(upload.error(ErrorKind::Closed, Operation::Abort, message))
-        }
+}
+
+/// Fails if a commit could not publish the upload now: its bytes are gone, or its condition does not hold.
+///
+/// [`ErrorKind::SessionLost`], [`ErrorKind::AlreadyExists`] and [`ErrorKind::Replaced`] as of [`commit`]; other errors say
+/// nothing about the upload. Changes nothing at the store.
+pub(crate) async fn check(context: &Context, pending: &Pending) -> Result<()> {
+    let checked = PendingUpload::new(context, pending, Operation::Complete)?;
+    let refused = match checked.check_bytes().await {
+        Ok(()) => match checked.check_condition().await? {
+            None => return Ok(()),
+            Some(refused) => refused,
+        },
+        Err(error) if error.kind() == ErrorKind::SessionLost => error,
+        Err(error) => return Err(error),
+    };
+    // Another process may have committed it.
+    match checked.published().await? {
+        Some(_) => Ok(()),
+        None => Err(checked.lost(refused)),
     }
 }
 
 /// A pending upload in the hands of this process.
-struct PendingUpload<'a> {
-    root: Context,
-    pending: &'a Pending,
+struct PendingUpload {
+    pending: Pending,
     upload: Arc<Upload>,
 }
 
-impl<'a> PendingUpload<'a> {
-    fn new(context: &Context, pending: &'a Pending, operation: Operation) -> Result<Self> {
+impl PendingUpload {
+    fn new(context: &Context, pending: &Pending, operation: Operation) -> Result<Self> {
         let root = context.root();
         let mut upload = pending.write.upload(context, &root, pending.checksum.algorithm(), operation)?;
         upload.persists = Persistence::MayBePublished;
@@ -82,10 +107,31 @@ impl<'a> PendingUpload<'a> {
             PendingBytes::Append { .. } => SessionTakes::AppendedBytes,
             PendingBytes::Parts { .. } | PendingBytes::Aside => SessionTakes::Parts(PartOrigin::Sent),
         };
-        Ok(Self { root, pending, upload: Arc::new(upload.into_session_of(takes)) })
+        Ok(Self { pending: pending.clone(), upload: Arc::new(upload.into_session_of(takes)) })
     }
 
-    async fn publish(&self) -> Result<Object> {
+    async fn abandon(&self) -> Result<()> {
+        let upload = &self.upload;
+        if !matches!(self.pending.bytes, PendingBytes::Aside) && upload.backend.capabilities().aborts {
+            upload.adopt(self.pending.bytes.session().to_owned());
+            let was_open = upload.abort_session().await?;
+            // Without tokens the object's bytes must be compared, so a session that was open is believed.
+            if was_open && !upload.backend.capabilities().tokens {
+                return Ok(());
+            }
+        }
+        // The record goes first: from here on no commit begins that depends on it.
+        self.remove_record_or_fail().await?;
+        match self.published().await? {
+            None => Ok(()),
+            Some(_) => {
+                let message = "the object was committed before, and is there";
+                Err(upload.error(ErrorKind::Closed, Operation::Abort, message))
+            }
+        }
+    }
+
+    async fn publish(&self, root: &Context) -> Result<Object> {
         let (upload, checksum) = (&self.upload, self.pending.checksum);
         if self.only_record_tells() {
             self.record().await?;
@@ -112,7 +158,101 @@ impl<'a> PendingUpload<'a> {
                     upload.error(ErrorKind::SessionLost, Operation::Complete, message)
                 })
             }
-            PendingBytes::Aside => self.copy_from_record().await,
+            PendingBytes::Aside => self.copy_from_record(root).await,
+        }
+    }
+
+    /// Fails with [`ErrorKind::SessionLost`] if the store does not have all bytes of the upload any more.
+    async fn check_bytes(&self) -> Result<()> {
+        if self.only_record_tells() {
+            self.record().await?;
+        }
+        match &self.pending.bytes {
+            PendingBytes::Parts { id, parts } => self.check_parts(id, parts).await,
+            PendingBytes::Append { id, tail } => {
+                if matches!(tail, Tail::Record(_)) {
+                    self.record().await?;
+                }
+                self.check_appended(id).await
+            }
+            PendingBytes::Aside => {
+                let object = self.record().await?;
+                let (size, checksum) = (self.pending.size(), self.pending.checksum);
+                self.upload.verify(object, size, Some(checksum), Operation::Head).map(drop)
+            }
+        }
+    }
+
+    async fn check_parts(&self, id: &str, parts: &[Part]) -> Result<()> {
+        let upload = &self.upload;
+        let session = Session { key: upload.key.clone(), id: id.to_owned() };
+        // Azure keeps no block for a part without bytes. Where that is the only part, the record alone tells.
+        let is_kept = |receipt: &Receipt| receipt.size > 0 || upload.backend.capabilities().aborts;
+        let receipts: Vec<Receipt> = parts.iter().map(Part::receipt).filter(is_kept).collect();
+        if receipts.is_empty() {
+            return Ok(());
+        }
+        let failed = |failure| upload.failed(failure, Operation::List);
+        match upload.kept(&session, &receipts).await.map_err(failed)? {
+            RemainingParts::Copies(_) => return Ok(()),
+            RemainingParts::Lacks(number) => {
+                let message = format!("the session has lost part {number}, which it had acknowledged");
+                return Err(upload.error(ErrorKind::SessionLost, Operation::List, message));
+            }
+            RemainingParts::Unknown => {}
+        }
+        let held = |attempt| {
+            let session = &session;
+            async move { upload.backend.need_admin()?.held(session, attempt).await }
+        };
+        match upload.requests.send(Operation::List, None, None, held).await {
+            Ok(held) if upload.backend.is_local() && held.bytes < self.pending.size() => {
+                let message = format!(
+                    "the unfinished file has {} bytes, and the upload has {}",
+                    held.bytes,
+                    self.pending.size()
+                );
+                Err(upload.error(ErrorKind::SessionLost, Operation::List, message))
+            }
+            // A store that cannot tell shows it with the commit.
+            Err(failure) if failure.fault.kind == FaultKind::Unsupported => Ok(()),
+            held => held.map(drop).map_err(failed),
+        }
+    }
+
+    async fn check_appended(&self, id: &str) -> Result<()> {
+        let upload = &self.upload;
+        // Where the server does not tell, the record was asked for.
+        if self.only_record_tells() {
+            return Ok(());
+        }
+        let session = &Session { key: upload.key.clone(), id: id.to_owned() };
+        let ask = |attempt| async move { upload.backend.need_append()?.position(session, attempt).await };
+        let position = upload.requests.send(Operation::List, None, None, ask).await;
+        let position = position.map_err(|failure| upload.failed(failure, Operation::List))?;
+        let sent = self.pending.sent();
+        let message = match position {
+            Appended::Open(at) if at >= sent => return Ok(()),
+            Appended::Open(at) => format!("the store has {at} bytes of the session, where it had {sent}"),
+            Appended::Published(_) => "the session was finished".to_owned(),
+        };
+        Err(upload.error(ErrorKind::SessionLost, Operation::List, message))
+    }
+
+    /// The error with which the store would refuse the commit, because the condition does not hold now.
+    async fn check_condition(&self) -> Result<Option<Error>> {
+        let (upload, options) = (&self.upload, &self.upload.options);
+        if !options.create_only && options.replaces.is_none() {
+            return Ok(None);
+        }
+        let there = upload.head_now().await.map_err(|failure| upload.failed(failure, Operation::Head))?;
+        let refused = |kind, message| Ok(Some(upload.error(kind, Operation::Head, message)));
+        match (&options.replaces, there) {
+            (None, Some(_)) => refused(ErrorKind::AlreadyExists, "there is an object already"),
+            (Some(replaced), there) if !there.as_ref().is_some_and(|there| there.is_same(replaced)) => {
+                refused(ErrorKind::Replaced, "the object is not the one that was to be replaced")
+            }
+            _ => Ok(None),
         }
     }
 
@@ -157,7 +297,7 @@ impl<'a> PendingUpload<'a> {
     }
 
     /// Has the store copy the record to the key.
-    async fn copy_from_record(&self) -> Result<Object> {
+    async fn copy_from_record(&self, root: &Context) -> Result<Object> {
         if let Some(object) = self.published().await? {
             return Ok(object);
         }
@@ -167,7 +307,7 @@ impl<'a> PendingUpload<'a> {
             self.upload.verify(object, self.pending.size(), Some(self.pending.checksum), Operation::Head)?;
         let from = CopySource { location: self.upload.backend.location().to_owned(), key, object: verified };
         let mut upload = Upload::new(
-            &self.root,
+            root,
             &self.pending.write.key,
             self.pending.write.options(),
             self.upload.requests.progress.clone(),
@@ -197,7 +337,7 @@ impl<'a> PendingUpload<'a> {
         if error.kind() != ErrorKind::SessionLost {
             return error;
         }
-        let pending = self.pending;
+        let pending = &self.pending;
         let why = match pending.until() < SystemTime::now() {
             true => "its lifetime is over",
             false => {

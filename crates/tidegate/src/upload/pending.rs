@@ -152,6 +152,16 @@ impl Pending {
         Self { version: VERSION, write, created, until, checksum, bytes, has_points, warning: None }
     }
 
+    /// How many bytes its session has.
+    pub(super) fn sent(&self) -> u64 {
+        let tail = match &self.bytes {
+            PendingBytes::Parts { .. } => 0,
+            PendingBytes::Append { tail, .. } => tail.len().unwrap_or_default(),
+            PendingBytes::Aside => self.size(),
+        };
+        self.size().saturating_sub(tail)
+    }
+
     pub(super) fn record_name(&self) -> RecordName {
         RecordName::new(self.until, self.bytes.session(), &self.write.token)
     }

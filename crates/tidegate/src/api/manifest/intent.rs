@@ -1,0 +1,194 @@
+//! What the store has of a set: its intent and its pointer.
+
+use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
+
+use super::{ABANDONED_VERSION, Manifest, VERSION};
+use crate::api::Store;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+
+/// The beginning of the keys of intents.
+pub(super) const INTENTS: &str = ".tidegate/manifests/";
+
+/// The largest object that is read as an intent or a pointer, in bytes: many times that of the largest set. A larger one is
+/// somebody else's.
+const LARGEST: u64 = 256 << 20;
+
+/// How often an intent is written, where each time one was there and was gone when it was read.
+const TRIES: u32 = 5;
+
+/// The object that says what is being done with the uploads of a pointer.
+#[derive(Clone, Debug)]
+pub(super) struct Intent {
+    pub(super) manifest: Manifest,
+    pub(super) purpose: Purpose,
+    /// As the store described it, so that only this one is removed.
+    object: Object,
+}
+
+/// What is being done with a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Publish,
+    Abandon,
+}
+
+/// What a process finds that writes an intent.
+pub(super) enum Claim {
+    /// The intent is there: ours, or that of another process that does the same with this set.
+    Held(Intent),
+    /// This intent is there, of another set or for another purpose.
+    Taken(Intent),
+}
+
+/// The content of a pointer.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Pointer {
+    version: u32,
+    set: String,
+    pub(super) objects: Vec<PointedObject>,
+}
+
+/// One object of a set.
+#[derive(Serialize, Deserialize)]
+pub(super) struct PointedObject {
+    pub(super) key: String,
+    pub(super) size: u64,
+    checksum: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+}
+
+/// What is at the key of a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PointerState {
+    Nothing,
+    /// The pointer of this set.
+    Ours,
+    /// The pointer of another set.
+    OfAnotherSet,
+    /// An object that is no pointer.
+    NoPointer,
+}
+
+/// The methods of a store that is the whole bucket.
+impl Store {
+    /// Writes the intent of a set, unless one is there.
+    pub(super) async fn claim(&self, manifest: &Manifest, purpose: Purpose) -> Result<Claim> {
+        let key = intent_key(manifest.pointer());
+        let text = match purpose {
+            Purpose::Publish => manifest.write(VERSION, false),
+            Purpose::Abandon => manifest.write(ABANDONED_VERSION, true),
+        };
+        for _ in 0..TRIES {
+            match self.put(&*key, text.clone()).content_type("application/json").create_only().await {
+                Ok(object) => return Ok(Claim::Held(Intent { manifest: manifest.clone(), purpose, object })),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+            if let Some(there) = self.read_intent(manifest.pointer()).await? {
+                let is_ours = there.manifest.set() == manifest.set() && there.purpose == purpose;
+                return Ok(if is_ours { Claim::Held(there) } else { Claim::Taken(there) });
+            }
+        }
+        let message = "other processes publish or give up sets with this pointer, one after the other";
+        Err(self.of_pointer(ErrorKind::AlreadyExists, Operation::Complete, manifest.pointer(), message))
+    }
+
+    pub(super) async fn read_intent(&self, pointer: &str) -> Result<Option<Intent>> {
+        let Some((object, bytes)) = self.find(&intent_key(pointer)).await? else { return Ok(None) };
+        let (manifest, is_abandoned) = Manifest::read(&String::from_utf8_lossy(&bytes))?;
+        let purpose = if is_abandoned { Purpose::Abandon } else { Purpose::Publish };
+        Ok(Some(Intent { manifest, purpose, object }))
+    }
+
+    /// Removes this intent and no other: another set may have the pointer by now.
+    pub(super) async fn remove_intent(&self, intent: &Intent) -> Result<()> {
+        let key = intent_key(intent.manifest.pointer());
+        match self.delete_if_unchanged(&key, &intent.object).await {
+            Err(error) if error.kind() == ErrorKind::Replaced => Ok(()),
+            // A store whose answers name no version of an object.
+            Err(error) if error.kind() == ErrorKind::Unsupported => self.delete(&key).await,
+            removed => removed,
+        }
+    }
+
+    /// Writes the pointer, unless it is there.
+    pub(super) async fn point(&self, manifest: &Manifest, objects: &[Object]) -> Result<()> {
+        let described = manifest.pending().iter().zip(objects).map(|(pending, object)| PointedObject {
+            key: pending.key().to_owned(),
+            size: pending.size(),
+            checksum: pending.checksum().to_string(),
+            etag: object.etag.clone(),
+            version: object.version.clone(),
+        });
+        let pointer = Pointer { version: VERSION, set: manifest.set(), objects: described.collect() };
+        let json = serde_json::to_string(&pointer).unwrap_or_default();
+        match self.put(manifest.pointer(), json).content_type("application/json").create_only().await {
+            // Another process has brought this set to its end: there is one intent.
+            Err(error)
+                if error.kind() == ErrorKind::AlreadyExists
+                    && self.pointer_of(manifest).await? == PointerState::Ours =>
+            {
+                Ok(())
+            }
+            written => written.map(drop),
+        }
+    }
+
+    /// What is at the key of the set's pointer.
+    pub(super) async fn pointer_of(&self, manifest: &Manifest) -> Result<PointerState> {
+        Ok(match self.read_pointer(manifest.pointer()).await? {
+            (PointerState::OfAnotherSet, set) if set == manifest.set() => PointerState::Ours,
+            (state, _) => state,
+        })
+    }
+
+    /// What is at the key of a pointer, and the name of its set; a pointer is taken for that of another set.
+    pub(super) async fn read_pointer(&self, pointer: &str) -> Result<(PointerState, String)> {
+        let Some((_, bytes)) = self.find(pointer).await? else {
+            return Ok((PointerState::Nothing, String::new()));
+        };
+        Ok(match serde_json::from_slice::<Pointer>(&bytes) {
+            Ok(pointer) => (PointerState::OfAnotherSet, pointer.set),
+            Err(_) => (PointerState::NoPointer, String::new()),
+        })
+    }
+
+    /// Reads the object of this key; `None` if it does not exist. No bytes of an object that is too large for a set.
+    async fn find(&self, key: &str) -> Result<Option<(Object, Vec<u8>)>> {
+        let read = async {
+            let mut reader = self.reader(key).await?;
+            let (object, mut bytes) = (reader.object().clone(), Vec::<u8>::new());
+            if object.known_size().is_some_and(|size| size > LARGEST) {
+                return Ok((object, bytes));
+            }
+            while let Some(piece) = reader.try_next().await? {
+                bytes.extend_from_slice(&piece);
+            }
+            Ok::<_, Error>((object, bytes))
+        };
+        match read.await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn of_pointer(
+        &self,
+        kind: ErrorKind,
+        operation: Operation,
+        pointer: &str,
+        message: &str,
+    ) -> Error {
+        Error::new(kind, operation, self.context().url(pointer), message)
+    }
+}
+
+fn intent_key(pointer: &str) -> String {
+    format!("{INTENTS}{pointer}")
+}
