@@ -217,7 +217,8 @@ impl Local {
             let file = temp::open(&path)?;
             let size = checked?;
             let failed = |error| fault(error, target.directory());
-            let is_kept = kept::is_marked(&file).map_err(failed)?;
+            let kept_until = kept::until_of(&file).map_err(failed)?;
+            let is_kept = kept_until.is_some();
             let held = file.metadata().map_err(failed)?.len();
             if is_kept && held > size {
                 file.set_len(size).map_err(failed)?;
@@ -230,13 +231,18 @@ impl Local {
                 let message = "another process has written to the unfinished file: its bytes are not those of the parts";
                 return Err(Fault::new(FaultKind::Integrity, message));
             }
-            let now = is_kept.then(SystemTime::now);
-            let how = Publish { modified: how.modified.or(now), ..how };
-            let object = temp::publish(&parents, &file, &path, &target, how, &waiting)?;
-            if is_kept {
-                kept::unmark(&file);
+            let Some(until) = kept_until else {
+                return temp::publish(&parents, &file, &path, &target, how, &waiting);
+            };
+            kept::set_modified(&path, how.modified.unwrap_or_else(SystemTime::now))
+                .map_err(|error| temp::no_session_or(error, target.directory()))?;
+            let how = Publish { modified: None, ..how };
+            let published = temp::publish(&parents, &file, &path, &target, how, &waiting);
+            match &published {
+                Err(fault) if fault.kind != FaultKind::Unsynced => kept::mark_again(&path, until),
+                _ => kept::unmark(&file),
             }
-            Ok(object)
+            published
         });
         let published = published.await;
         waiter.done();

@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::Stat;
+use rustix::fs::{Stat, Timespec};
 
 /// Distinguishes a file from other files, and its content from earlier content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,24 @@ impl FileFacts {
             Self { inode: inode.try_into().ok()?, size: size.try_into().ok()?, changed: (seconds, rest) };
         (facts.etag() == etag).then_some(facts)
     }
+}
+
+/// A time as the system sets it.
+pub(super) fn timespec(time: SystemTime) -> Timespec {
+    let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            let whole = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            // The nanoseconds count upwards from a whole second.
+            if before.subsec_nanos() == 0 {
+                (whole, 0)
+            } else {
+                (whole - 1, 1_000_000_000 - before.subsec_nanos())
+            }
+        }
+    };
+    Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() }
 }
 
 /// In a second.

@@ -1,8 +1,8 @@
 //! Files of sessions that are kept for another process: for a commit, or to be continued.
 //!
 //! Until when a session is kept is in the times of its file, which need no other file. The time of the last access stays
-//! when more parts are written; that of the last change does not. A file system that keeps no time of access tells only
-//! of a session that nobody has written to since.
+//! when more parts are written and when the file is read; that of the last change does not stay when parts are written. A
+//! file system that keeps no time of access tells only of a session that nobody has written to since.
 
 use std::fs::{File, FileTimes, OpenOptions};
 use std::io::{self, Read};
@@ -10,31 +10,71 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use rustix::io::Errno;
 
+use super::facts::timespec;
 use super::target;
 use crate::types::checksum::{Checksum, Hasher};
 
 /// How many bytes are read at once.
 const PIECE: usize = 256 << 10;
 
+/// How much later than the time of the last change the time of the last access is. Most file systems (`relatime`) set the
+/// latter only if it is not later than the former, so a read leaves it.
+const BEHIND: Duration = Duration::from_secs(1);
+
 /// Has sweeps leave the file alone until then.
 pub(super) fn mark(file: &File, until: SystemTime) -> io::Result<()> {
-    file.set_times(FileTimes::new().set_accessed(until).set_modified(until))
+    let accessed = until.checked_add(BEHIND).unwrap_or(until);
+    file.set_times(FileTimes::new().set_accessed(accessed).set_modified(until))
 }
 
 /// Until when a listed file is kept.
 pub(super) fn until(found: &Stat) -> Option<SystemTime> {
     let accessed = u64::try_from(found.st_atime).ok().map(Duration::from_secs);
     let accessed = accessed.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
-    target::modified(found).max(accessed).filter(|until| *until > SystemTime::now())
+    latest(target::modified(found), accessed)
 }
 
-/// Whether the file is kept.
-pub(super) fn is_marked(file: &File) -> io::Result<bool> {
-    let (metadata, now) = (file.metadata()?, SystemTime::now());
-    Ok([metadata.accessed(), metadata.modified()].into_iter().flatten().any(|time| time > now))
+/// Until when the file is kept, if it is.
+pub(super) fn until_of(file: &File) -> io::Result<Option<SystemTime>> {
+    let metadata = file.metadata()?;
+    Ok(latest(metadata.modified().ok(), metadata.accessed().ok()))
 }
+
+fn latest(modified: Option<SystemTime>, accessed: Option<SystemTime>) -> Option<SystemTime> {
+    let accessed = accessed.and_then(|accessed| accessed.checked_sub(BEHIND));
+    modified.max(accessed).filter(|until| *until > SystemTime::now())
+}
+
+/// Gives the file at `path` the time of the last change that its object is to have. If it has been published meanwhile, the
+/// object there stays as it is: the file is named, not opened. A file system that has no such times does not fail the commit.
+pub(super) fn set_modified(path: &Path, modified: SystemTime) -> io::Result<()> {
+    let times = Timestamps { last_access: UNCHANGED, last_modification: timespec(modified) };
+    match utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Err(Errno::NOENT.into()),
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "the file's time could not be set");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Marks the file at `path` again, which was not published. Where it was, by another process, this does nothing.
+pub(super) fn mark_again(path: &Path, until: SystemTime) {
+    let accessed = until.checked_add(BEHIND).unwrap_or(until);
+    let times = Timestamps { last_access: timespec(accessed), last_modification: timespec(until) };
+    match utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "an unfinished file could not be marked again: a sweep may remove it");
+        }
+    }
+}
+
+const UNCHANGED: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
 
 /// Takes the mark from a file that is published, whose time of the last change is that of an object already.
 pub(super) fn unmark(file: &File) {

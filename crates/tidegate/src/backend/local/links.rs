@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use super::beneath::{self, Entered};
 use super::condition::{Condition, exists};
+use super::facts::timespec;
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, LINK_SUFFIX, Target};
 use super::temp::{self, Publish};
@@ -157,22 +158,8 @@ fn rename_new(_: &OwnedFd, _: &str, _: &str) -> Result<(), Errno> {
 
 /// Sets the time of the link itself. A file system that has no such times does not fail the write.
 fn set_time(directory: &OwnedFd, name: &str, time: SystemTime) {
-    let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            let whole = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
-            // The nanoseconds count upwards from a whole second.
-            if before.subsec_nanos() == 0 {
-                (whole, 0)
-            } else {
-                (whole - 1, 1_000_000_000 - before.subsec_nanos())
-            }
-        }
-    };
     let kept = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    let modified = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };
-    let times = Timestamps { last_access: kept, last_modification: modified };
+    let times = Timestamps { last_access: kept, last_modification: timespec(time) };
     if let Err(error) = utimensat(directory, name, &times, AtFlags::SYMLINK_NOFOLLOW) {
         tracing::warn!(link = name, %error, "the link's time could not be set");
     }

@@ -1,5 +1,7 @@
 //! Sessions: parts at their offsets, completion, and leftovers.
 
+use std::time::{Duration, SystemTime};
+
 use super::*;
 
 fn whole(bytes: &[u8]) -> Checksum {
@@ -121,4 +123,51 @@ async fn sessions_outlive_the_store_that_opened_them() {
     }
     // The later store created no directory, so it removes no directory.
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/object", "c"]);
+}
+
+async fn kept_until(store: &Local) -> Vec<Option<SystemTime>> {
+    let open: Vec<OpenSession> = store.sessions("").try_collect().await.expect("a listing");
+    open.into_iter().map(|open| open.kept_until).collect()
+}
+
+fn in_an_hour() -> SystemTime {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970");
+    SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs() + 3600)
+}
+
+#[tokio::test]
+async fn a_commit_that_is_refused_leaves_the_session_kept() {
+    let disk = disk();
+    let only = WriteOptions { create_only: true, ..options() };
+    let session = disk.store.open("k", &only, PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    let part = disk.store.part(&session, 1, 0, payload(b"AA").into(), Attempt::FIRST).await.expect("part");
+    let until = in_an_hour();
+    disk.store.keep(&session, until, Attempt::FIRST).await.expect("kept");
+    disk.file("k", b"another");
+    for _ in 0..2 {
+        let parts = [part.clone()];
+        let refused = disk.store.complete(&session, &parts, Some(&whole(b"AA")), &only, Attempt::FIRST).await;
+        assert_eq!(kind(refused), FaultKind::Exists);
+        assert_eq!(kept_until(&disk.store).await, [Some(until)]);
+    }
+    fs::remove_file(disk.root().join("k")).expect("removed");
+    let object = disk.store.complete(&session, &[part], Some(&whole(b"AA")), &only, Attempt::FIRST).await;
+    assert!(object.expect("published").modified.expect("a time") <= SystemTime::now());
+    assert_eq!(read(&disk.store, "k", None).await.expect("get"), b"AA");
+}
+
+#[tokio::test]
+async fn a_session_stays_kept_when_it_is_read_and_written() {
+    let disk = disk();
+    let session = disk.store.open("k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    let until = in_an_hour();
+    disk.store.keep(&session, until, Attempt::FIRST).await.expect("kept");
+    let file = disk.root().join(format!(".tidegate-{}.part", session.id));
+    for (number, offset) in [(1, 0), (2, 2)] {
+        fs::read(&file).expect("read, as by a backup");
+        assert_eq!(kept_until(&disk.store).await, [Some(until)]);
+        let bytes = payload(b"AA").into();
+        disk.store.part(&session, number, offset, bytes, Attempt::FIRST).await.expect("part");
+        assert_eq!(kept_until(&disk.store).await, [Some(until)]);
+    }
 }
