@@ -306,6 +306,8 @@ impl Store {
     /// writes of two processes apart, only one process may go on at a time. A point without a session (of a store that has
     /// none) is a write of its own in each process.
     ///
+    /// From now on, sweeps leave the upload alone for the point's [lifetime](crate::upload::PersistBuilder::lifetime) again.
+    ///
     /// While it resumes, the point's tail is held in memory beside the budget: less than a part.
     ///
     /// After the future is dropped the upload is as it was. The session stays when the writer is dropped, as after
@@ -314,7 +316,8 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::SessionLost`] if the upload was finished or given up, its lifetime is over, or the store has ended it.
     /// [`ErrorKind::InvalidInput`] if it was begun in another bucket or with another checksum, or if its parts do not fit
-    /// in the memory budget. [`ErrorKind::Integrity`] if the tail is damaged.
+    /// in the memory budget. [`ErrorKind::Integrity`] if the tail is damaged. [`ErrorKind::PermissionDenied`] where nothing may be
+    /// written below `.tidegate/`.
     pub async fn resume(&self, point: &Resumable) -> Result<Writer> {
         crate::upload::resume(&self.context, point).await
     }
@@ -346,7 +349,6 @@ impl Store {
     /// Gives up an upload that is pending, or that has a point: its bytes are freed, and a later
     /// [`commit`](Self::commit) or [`resume`](Self::resume) fails with [`ErrorKind::SessionLost`]. Succeeds if it was given up
     /// before. A writer that is still at work on it fails.
-    ///
     ///
     /// Azure Blob Storage has no abort: there the record goes, without which no commit begins, and the store discards the
     /// blocks within a week. A commit that is under way at the same moment may still publish, and so may a writer.

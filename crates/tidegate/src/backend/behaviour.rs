@@ -142,12 +142,14 @@ suite! {
             a_pending_upload_carries_its_attributes,
             a_sweep_spares_a_pending_upload_for_its_lifetime,
             a_dropped_writer_that_was_prepared_leaves_its_session,
+            a_set_is_published_whole_or_not_begun,
         }
         resumed {
             an_upload_is_continued_by_another_process,
             an_old_point_is_continued_after_its_writer_went_on,
             other_bytes_behind_an_old_point_are_not_published,
             a_point_is_spared_by_sweeps_and_can_be_given_up,
+            a_process_that_continues_renews_the_lifetime,
         }
     }
 }

@@ -44,7 +44,8 @@ impl PersistBuilder<'_> {
     /// How long the point can be continued from; six days by default, and at times an eighth longer. Until then no sweep,
     /// on any machine, ends the upload; afterwards it counts as any unfinished upload. Azure Blob Storage and Google's
     /// resumable uploads live for a week at most, and a bucket may have a lifecycle rule that ends uploads earlier:
-    /// [`Resumable::warning`] says so.
+    /// [`Resumable::warning`] says so. A process that [continues](crate::Store::resume) from the point has the upload spared
+    /// for as long again.
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
@@ -238,11 +239,11 @@ impl Upload {
         }
         let session = session.zip(kind).map(|(session, kind)| JournaledSession { kind, id: session.id });
         let (write, life) = (DescribedWrite::of(self), (record.created, record.until));
-        Ok(Resumable::new(write, life, checksum, cut, session, parts, tail, warning))
+        Ok(Resumable::new(write, life, lifetime, checksum, cut, session, parts, tail, warning))
     }
 
     /// Has sweeps leave the session alone for its lifetime.
-    async fn keep_session(
+    pub(super) async fn keep_session(
         &self,
         session: Option<&Session>,
         id: &str,

@@ -1,7 +1,7 @@
 //! A point of an upload: a value from which any process can continue the upload, and its JSON.
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::described_write::{DescribedWrite, joined, read_versioned};
 use super::pending::LONGEST_TAIL;
 use super::plan::Cut;
+use super::prepare::SIX_DAYS;
 use crate::engine::pending::tail_key;
 use crate::journal::{JournaledSession, Part, SessionKind, sum};
 use crate::types::checksum::Checksum;
@@ -40,6 +41,9 @@ pub struct Resumable {
     /// When the upload's first point was persisted, and when the lifetime of this one ends, in seconds since 1970.
     pub(super) created: u64,
     pub(super) until: u64,
+    /// The lifetime that was asked for, in seconds: a process that continues renews it. None in points of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lifetime: Option<u64>,
     /// Of all bytes up to the point.
     #[serde(with = "sum")]
     pub(super) checksum: Checksum,
@@ -96,6 +100,7 @@ impl Resumable {
     pub(super) fn new(
         write: DescribedWrite,
         (created, until): (u64, u64),
+        lifetime: Duration,
         checksum: Checksum,
         cut: Cut,
         session: Option<JournaledSession>,
@@ -103,7 +108,25 @@ impl Resumable {
         tail: PointTail,
         warning: Option<String>,
     ) -> Self {
-        Self { version: VERSION, write, created, until, checksum, cut, session, parts, tail, warning }
+        let lifetime = Some(lifetime.as_secs());
+        Self {
+            version: VERSION,
+            write,
+            created,
+            until,
+            lifetime,
+            checksum,
+            cut,
+            session,
+            parts,
+            tail,
+            warning,
+        }
+    }
+
+    /// For how long a process that continues has the upload spared.
+    pub(super) fn lifetime(&self) -> Duration {
+        self.lifetime.map_or(SIX_DAYS, Duration::from_secs)
     }
 
     /// The address of the bucket, for [`Tidegate::open`](crate::Tidegate::open): `s3://bucket`.
@@ -136,7 +159,8 @@ impl Resumable {
         &self.write.token
     }
 
-    /// When its lifetime ends: sweeps leave the upload alone until then.
+    /// When its lifetime ends: sweeps leave the upload alone until then. A process that continues from the point renews the
+    /// lifetime, which this does not show.
     pub fn until(&self) -> SystemTime {
         since_1970(self.until)
     }

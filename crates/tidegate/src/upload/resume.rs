@@ -37,6 +37,10 @@ pub(crate) async fn resume(context: &Context, point: &Resumable) -> Result<Write
     let upload = Arc::new(upload.into_session_of(cut.into()));
     let stored = PointInStore { point, upload: &upload }.check().await?;
     let tail = PointInStore { point, upload: &upload }.tail().await?;
+    let session = point.session.as_ref();
+    let session = session.map(|session| Session { key: upload.key.clone(), id: session.id.clone() });
+    let id = session.as_ref().map_or("", |session| &session.id);
+    upload.keep_session(session.as_ref(), id, point.lifetime()).await?;
     if let Some(session) = &point.session {
         upload.go_on_with(session.id.clone()).await;
     }

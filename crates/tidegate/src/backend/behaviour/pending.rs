@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::future::join;
 
 use super::*;
+use crate::store::Manifest;
 use crate::sweep::SweepReport;
 use crate::upload::{Pending, PrepareBuilder};
 use crate::{Error, ErrorKind, Result, Store, Strategy, Tidegate};
@@ -218,4 +219,42 @@ pub(super) async fn a_dropped_writer_that_was_prepared_leaves_its_session(store:
         assert_eq!(commit(store, &pending).await.unwrap().size, 3 * part(store) as u64);
         store.delete("k", None).await.unwrap();
     }
+}
+
+/// Each kind of upload is checked as it is stored: it is found while it waits, when it is lost, and when it is published.
+pub(super) async fn a_set_is_published_whole_or_not_begun(store: &TestStore) {
+    let sizes = [0, 5, 9000, 300_000, 2 * part(store) + 1];
+    let (mut waiting, mut contents) = (Vec::new(), Vec::new());
+    for size in sizes {
+        for create_only in [false, true] {
+            let (key, data) = (format!("set/{create_only}-{size}"), bytes_of(size));
+            let other = prepare(store, "set/other", b"other", false).await;
+            let lost = prepare(store, &key, &data, create_only).await;
+            abandon(store, &lost).await.unwrap();
+            let manifest = Manifest::new(store.key("pointer"), [other, lost]).unwrap();
+            let (refused, said) = kind_of(process(store).commit_all(&manifest).await);
+            assert_eq!(refused, ErrorKind::SessionLost, "{key}: {said}");
+            assert!(said.contains(&*store.key(&key)) && said.contains("not begun"), "{said}");
+            for key in ["set/other", &key, "pointer"] {
+                assert_eq!(kind(store.head(key)).await.0, FaultKind::NotFound, "{key}");
+            }
+            process(store).abandon_all(&manifest).await.unwrap();
+            assert_eq!(records(store).await, Vec::<String>::new(), "{key}");
+            contents.push((key, data, create_only));
+        }
+    }
+    for (key, data, create_only) in &contents {
+        waiting.push(prepare(store, key, data, *create_only).await);
+    }
+    let manifest = Manifest::new(store.key("pointer"), waiting).unwrap();
+    for _ in 0..2 {
+        let objects = process(store).commit_all(&manifest).await.unwrap();
+        assert_eq!(objects.len(), contents.len());
+    }
+    let (refused, said) = kind_of(process(store).abandon_all(&manifest).await);
+    assert_eq!(refused, ErrorKind::Closed, "{said}");
+    for (key, data, _) in &contents {
+        assert!(store.read(key).await == *data, "{key}");
+    }
+    assert_eq!(records(store).await, Vec::<String>::new());
 }

@@ -164,3 +164,39 @@ pub(super) async fn a_point_is_spared_by_sweeps_and_can_be_given_up(store: &Test
         assert_nothing_but(store, &[]).await;
     }
 }
+
+pub(super) async fn a_process_that_continues_renews_the_lifetime(store: &TestStore) {
+    for create_only in [false, true] {
+        let (key, data) = (format!("r/{create_only}"), bytes_of(2 * part(store) + 9000));
+        let mut writer = begin(store, &key, create_only).await;
+        write(&mut writer, &data).await;
+        let point = match writer.persist().lifetime(Duration::from_secs(1)).await {
+            Ok(point) => point,
+            Err(error) if error.to_string().contains("does not tell how much it has") => {
+                println!("skipped: {error}");
+                return writer.abort().await.unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        };
+        drop(writer);
+        while std::time::SystemTime::now() <= point.until() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // No sweep came in between. A lifetime of a second would end in the middle of this test.
+        let mut longer: serde_json::Value = serde_json::from_str(&point.to_json()).unwrap();
+        assert_eq!(longer["lifetime"], 1);
+        longer["lifetime"] = 3600.into();
+        let point = Resumable::from_json(&longer.to_string()).unwrap();
+        drop(process(store).resume(&point).await.unwrap());
+        let swept = sweep(store).await;
+        assert_eq!((swept.ended, swept.failed), (0, 0), "{swept:?}");
+        let mut kept = records(store).await;
+        kept.retain(|key| key.starts_with(".tidegate/pending/"));
+        assert_eq!(kept.len(), usize::from(!store.is_local()), "one record is over, one is new");
+        let writer = process(store).resume(&point).await.unwrap();
+        assert_eq!(writer.finish().await.unwrap().size, data.len() as u64);
+        assert!(store.read(&key).await == data, "{key}");
+        assert_nothing_but(store, &[&key]).await;
+        store.delete(&key, None).await.unwrap();
+    }
+}
