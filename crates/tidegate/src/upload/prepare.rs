@@ -67,8 +67,9 @@ impl PrepareBuilder {
         let kept = upload.keep(parts, checksum, remainder, (created, until)).await;
         match kept {
             Ok(pending) => {
-                direct.state = WriterState::Kept;
+                // Until nothing is awaited any more, a drop aborts the upload: nobody would have the `Pending`.
                 upload.session_ended().await;
+                direct.state = WriterState::Kept;
                 Ok(pending)
             }
             Err(error) => {
