@@ -149,8 +149,10 @@ impl Store {
         }
         let intent = match root.claim(manifest, Purpose::Publish).await? {
             Claim::Held(intent) => Some(intent),
-            // Another process may have completed this set.
-            Claim::Taken(_) if root.pointer_of(manifest).await? == PointerState::Ours => None,
+            // Another process may have completed this set; a request that came late may have written there since.
+            Claim::Taken(there) if root.pointer_of(manifest).await? == PointerState::Ours => {
+                Some(there).filter(|there| there.manifest.set() == manifest.set())
+            }
             Claim::Taken(there) => return Err(root.taken(manifest, &there)),
         };
         // An earlier set may have been completed; its intent is gone then.
@@ -290,9 +292,16 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        // Another process may have published the last one meanwhile.
-        if intent.purpose == Purpose::Publish && ended.abandoned.is_empty() {
-            return refused(ErrorKind::Closed, can_be_completed);
+        if ended.abandoned.is_empty() {
+            if intent.purpose == Purpose::Publish {
+                // Another process has published the last one meanwhile.
+                return refused(ErrorKind::Closed, can_be_completed);
+            }
+            if root.pointer_of(manifest).await? == PointerState::Ours {
+                // A request of a process that gave up came late.
+                root.remove_intent(&intent).await?;
+                return refused(ErrorKind::Closed, "the set is complete");
+            }
         }
         root.remove_intent(&intent).await?;
         Ok(ended)
