@@ -128,6 +128,10 @@ def test_every_command_prints_lines_of_the_schema_and_every_type_is_printed(
     assert run("commit", tmp_path / "p.json").json[0]["state"] == "committed"
     assert run("cp", "--prepare", tmp_path / "q.json", tree / "a", on.url("never")).json[0]["url"] == on.url("never")
     assert run("abandon", tmp_path / "q.json").json[0]["state"] == "abandoned"
+    run("cp", "--prepare", tmp_path / "r.json", tree / "a", on.url("set"))
+    assert types(run("commit", "--manifest", on.url("pointer"), tmp_path / "r.json")) == ["pending"]
+    run("cp", "--prepare", tmp_path / "s.json", tree / "a", on.url("never"))
+    assert types(run("abandon", "--manifest", on.url("other"), tmp_path / "s.json")) == ["pending"]
     left_behind(tidegate, on, journal, b"x" * (2 * PART))
     [left] = run("journal", "ls", journal).json
     assert run("journal", "show", journal, left["id"]).json[0]["bytes"] == 2 * PART

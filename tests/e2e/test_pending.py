@@ -138,6 +138,89 @@ def test_a_local_file_is_published_by_a_rename(tidegate, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["k"]
 
 
+def prepare_set(tidegate, bucket, tmp_path, count):
+    tmp_path.mkdir(exist_ok=True)
+    files = [tmp_path / f"{number}.json" for number in range(count)]
+    for number, file in enumerate(files):
+        only = ("--create-only",) if number % 2 else ()
+        assert prepare(tidegate, bucket, f"t/{number}", b"rows", file, *only).exit == 0
+    return files
+
+
+def reflected_crc(polynomial, bits, data):
+    crc = ones = (1 << bits) - 1
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (polynomial if crc & 1 else 0)
+    return crc ^ ones
+
+
+def intent(pointer, pending):
+    """The intent of a set, as the command writes it before it publishes anything."""
+    tokens = " ".join(sorted(each["token"] for each in pending)).encode()
+    crc64, crc32c = reflected_crc(0x9A6C9329AC4BC9B5, 64, tokens), reflected_crc(0x82F63B78, 32, tokens)
+    name = f"{crc64:016x}{crc32c:08x}-{len(pending)}"
+    return json.dumps({"version": 1, "set": name, "pointer": pointer, "pending": pending}).encode()
+
+
+def test_a_set_is_published_whole_or_not_at_all(tidegate, bucket, tmp_path):
+    files, pointer = prepare_set(tidegate, bucket, tmp_path, 3), bucket.url("t/pointer.json")
+    run = tidegate("commit", "--manifest", pointer, env=bucket.env)
+    one_sentence(run, "no set of uploads was begun with this pointer", exit=3)
+    assert tidegate("abandon", files[1], env=bucket.env).exit == 0
+    run = tidegate("commit", "--manifest", pointer, *files, env=bucket.env)
+    assert run.exit != 0 and "t/1" in run.err and "the set was not begun" in run.err, run
+    assert visible(bucket) == [], "nothing is published of a set that cannot be completed"
+    run = tidegate("abandon", "--manifest", pointer, *files, "--json", env=bucket.env)
+    assert run.exit == 0 and [line["state"] for line in run.json] == ["abandoned"] * 3, run
+    assert bucket.keys() == []
+    files = prepare_set(tidegate, bucket, tmp_path / "again", 3)
+    run = tidegate("commit", "--manifest", pointer, *files, env=bucket.env)
+    assert run.exit == 0, run
+    run = tidegate("commit", "--manifest", pointer, env=bucket.env)
+    assert run.exit == 0 and "complete already" in run.err, run
+    run = tidegate("abandon", "--manifest", pointer, *files, env=bucket.env)
+    assert run.exit == 1 and "being published, or is" in run.err, run
+    assert sorted(bucket.keys()) == ["t/0", "t/1", "t/2", "t/pointer.json"]
+
+
+def test_a_set_that_lost_an_upload_after_it_was_begun_is_ended(tidegate, bucket, tmp_path):
+    """The process that began it died after it had published one object."""
+    files, pointer = prepare_set(tidegate, bucket, tmp_path, 3), bucket.url("t/pointer.json")
+    pending = [json.loads(file.read_text()) for file in files]
+    bucket.put(f"{OWN}manifests/t/pointer.json", intent("t/pointer.json", pending))
+    assert tidegate("commit", files[0], env=bucket.env).exit == 0
+    run = tidegate("abandon", "--manifest", pointer, env=bucket.env)
+    one_sentence(run, "every upload of the set can be published", exit=1)
+    run = tidegate("abandon", "--manifest", pointer, *files, env=bucket.env)
+    one_sentence(run, "the set is being published", exit=1)
+    assert tidegate("abandon", files[1], env=bucket.env).exit == 0
+    run = tidegate("commit", "--manifest", pointer, env=bucket.env)
+    assert run.exit != 0 and "t/1" in run.err and "tidegate abandon --manifest" in run.err, run
+    assert visible(bucket) == ["t/0"], "no more is published of a set that cannot be completed"
+    run = tidegate("abandon", "--manifest", pointer, "--json", env=bucket.env)
+    states = [(line["state"], line["url"]) for line in run.json]
+    assert run.exit == 0 and "1 object" in run.err, run
+    assert states == [
+        ("visible", bucket.url("t/0")),
+        ("abandoned", bucket.url("t/1")),
+        ("abandoned", bucket.url("t/2")),
+    ], run
+    assert bucket.keys() == ["t/0"]
+
+
+def test_a_set_in_a_local_directory(tidegate, tmp_path):
+    out, files = tmp_path / "out", []
+    for number in range(2):
+        files.append(tmp_path / f"{number}.json")
+        assert tidegate("cp", "-", out / f"{number}", "--prepare", files[-1], stdin=b"local").exit == 0
+    run = tidegate("commit", "--manifest", out / "pointer.json", *files)
+    assert run.exit == 0, run
+    assert tidegate("commit", "--manifest", out / "pointer.json").exit == 0
+    assert {path.name for path in out.iterdir() if path.is_file()} == {"0", "1", "pointer.json"}
+
+
 def test_wrong_arguments_and_files_are_told(tidegate, minio, tmp_path):
     bucket = Bucket(minio.endpoint)
     file, other = tmp_path / "one.json", tmp_path / "other.json"

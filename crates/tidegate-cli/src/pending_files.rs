@@ -33,7 +33,7 @@ pub(crate) enum PendingAction {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "pending")]
 pub(crate) struct PendingLine<'a> {
-    /// `prepared`, `committed` or `abandoned`.
+    /// `prepared`, `committed` or `abandoned`; `visible` of an upload that was published before its set was given up.
     state: &'static str,
     url: String,
     bytes: u64,
@@ -146,7 +146,8 @@ async fn store(stores: &Stores, pending: &Pending) -> Outcome<Store> {
     }
 }
 
-/// Commits the pending uploads of all files as one set with the pointer at a URL; without files, ends the set there.
+/// Commits the pending uploads of all files as one set with the pointer at a URL; without files, completes the set that was
+/// begun there.
 pub(crate) async fn commit_set(
     invocation: &Invocation,
     connection: &ConnectionOptions,
@@ -170,8 +171,48 @@ pub(crate) async fn commit_set(
             Some(objects) => {
                 output::say(&format!("{pointer}: published {}", text::count(objects.len() as u64, "object")))
             }
-            None => output::say(&format!("{pointer}: there is no set that was begun and has not ended")),
+            None => output::say(&format!("{pointer}: the set was complete already")),
         }
+        Ok(())
+    })
+    .await
+}
+
+/// Gives up the pending uploads of all files as one set with the pointer at a URL; without files, ends the set that was begun
+/// there and cannot be completed.
+pub(crate) async fn abandon_set(
+    invocation: &Invocation,
+    connection: &ConnectionOptions,
+    files: &[PathBuf],
+    pointer: &str,
+) -> Outcome {
+    let read: Vec<Pending> = files.iter().map(|path| read(path)).collect::<Outcome<Vec<_>>>()?.concat();
+    let location: Location = pointer.parse()?;
+    Stores::with(invocation, connection.reached(Tidegate::builder()), async |stores| {
+        let (store, key) = stores.bucket(&location).await?;
+        let (visible, abandoned) = match read.is_empty() {
+            true => {
+                let ended = store.abandon_set(&key).await?;
+                (ended.visible, ended.abandoned)
+            }
+            false => {
+                store.abandon_all(&Manifest::new(key, read.iter().cloned())?).await?;
+                (Vec::new(), read)
+            }
+        };
+        let mut out = output::text(invocation.format())?;
+        for (state, pending) in [("visible", &visible), ("abandoned", &abandoned)] {
+            for pending in pending {
+                out.print(&PendingLine::of(state, pending))?;
+            }
+        }
+        out.finish().await?;
+        let given_up = text::count(abandoned.len() as u64, "upload");
+        let stays = match visible.len() {
+            0 => "no object is visible".to_owned(),
+            visible => format!("{} had been published and stay", text::count(visible as u64, "object")),
+        };
+        output::say(&format!("{pointer}: gave up {given_up}; {stays}"));
         Ok(())
     })
     .await

@@ -11,12 +11,24 @@ use crate::pending_files::{self, PendingAction};
 ///
 /// Nothing of them is published, now or later, and the store frees their bytes. An object that was
 /// published already stays, which is an error.
+///
+/// With --manifest the files are one set, which nobody can begin to publish from then on. Without
+/// files, the command ends a set that was begun and cannot be completed, because one of its uploads
+/// is gone or its condition fails: it gives up every upload that is not published, and says which
+/// objects are visible and stay. Another set may use the URL then.
+///
+///     tidegate abandon --manifest s3://BUCKET/t/snapshot-7.json 1.json 2.json
+///     tidegate abandon --manifest s3://BUCKET/t/snapshot-7.json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct AbandonArgs {
     /// Files of pending uploads, one in each line; - is standard input.
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "manifest")]
     files: Vec<std::path::PathBuf>,
+
+    /// Give up the set with this URL as a whole. Without files, end the set that was begun there and cannot be completed.
+    #[arg(long, value_name = "URL")]
+    manifest: Option<String>,
 
     #[command(flatten)]
     connection: ConnectionOptions,
@@ -24,6 +36,14 @@ pub(crate) struct AbandonArgs {
 
 impl AbandonArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
-        pending_files::end_all(invocation, &self.connection, &self.files, PendingAction::Abandon).await
+        match &self.manifest {
+            Some(pointer) => {
+                pending_files::abandon_set(invocation, &self.connection, &self.files, pointer).await
+            }
+            None => {
+                pending_files::end_all(invocation, &self.connection, &self.files, PendingAction::Abandon)
+                    .await
+            }
+        }
     }
 }

@@ -13,9 +13,11 @@ use crate::pending_files::{self, PendingAction};
 /// Any machine with credentials for the bucket can publish them, and the same upload can be
 /// published again: the object is there once. If the command is interrupted, run it again.
 ///
-/// With --manifest the files are one set: once the set's intent is in the bucket, this command,
-/// with or without the files, brings the set to its end on any machine. The object at the URL
-/// comes last and names the others: readers that begin with it see all of them or none.
+/// With --manifest the files are one set. The command first checks that every one of them can be
+/// published, and writes nothing if one cannot. Once the set's intent is in the bucket, this
+/// command, with or without the files, brings the set to its end on any machine. The object at the
+/// URL comes last and names the others: readers that begin with it see all of them or none. A set
+/// that cannot be completed any more is ended by `tidegate abandon --manifest`.
 ///
 ///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json 1.json 2.json
 ///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json
@@ -26,7 +28,7 @@ pub(crate) struct CommitArgs {
     #[arg(value_name = "FILE", required_unless_present = "manifest")]
     files: Vec<std::path::PathBuf>,
 
-    /// Publish all together, with an object at this URL that names them. Without files, end the set that was begun there.
+    /// Publish all together, with an object at this URL that names them. Without files, complete the set that was begun there.
     #[arg(long, value_name = "URL")]
     manifest: Option<String>,
 
