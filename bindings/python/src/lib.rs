@@ -47,7 +47,7 @@ mod native {
     #[pymodule_export]
     use crate::operation::Operation;
     #[pymodule_export]
-    use crate::pending::{Pending, Resumable};
+    use crate::pending::{Manifest, Pending, Resumable};
     #[pymodule_export]
     use crate::process::release_inherited_locks;
     #[pymodule_export]

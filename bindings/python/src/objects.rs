@@ -227,6 +227,12 @@ pub(crate) fn object(py: Python<'_>, object: tidegate::Object) -> PyResult<Py<Py
     Ok(Py::new(py, Object(object))?.into_any())
 }
 
+/// The result of an operation that gives several objects.
+pub(crate) fn objects(py: Python<'_>, objects: Vec<tidegate::Object>) -> PyResult<Py<PyAny>> {
+    let objects: Vec<Object> = objects.into_iter().map(Object).collect();
+    Ok(objects.into_pyobject(py)?.into_any().unbind())
+}
+
 /// A prefix that ends with `/`, of a listing that is not recursive.
 #[pyclass(frozen, get_all, eq, hash, module = "tidegate")]
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -22,15 +22,15 @@ use crate::engine::{Engine, Shared};
 use crate::errors;
 use crate::left::LeftUpload;
 use crate::listing::Listing;
-use crate::objects::{Object, object};
-use crate::operation::{Operation, wait};
-use crate::pending::{Pending, Resumable, Unpublished};
+use crate::objects::{Object, object, objects};
+use crate::operation::{Operation, Work, outcome, wait};
+use crate::pending::{Manifest, Pending, Resumable, Unpublished, abandoned_set, manifest};
 use crate::process::OfProcess;
 use crate::reader::{self, Reader};
 use crate::settings;
 use crate::trees::TreeRun;
 use crate::write_options::WriteOptions;
-use crate::writer::Writer;
+use crate::writer::{self, Writer};
 
 /// One bucket or root, or a prefix of it.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -298,6 +298,56 @@ impl Store {
     fn commit(&self, py: Python<'_>, pending: Pending) -> PyResult<Operation> {
         let store = self.get(py)?.clone();
         Ok(Operation::new(&self.shared, None, async move { store.commit(&pending.0).await }, object))
+    }
+
+    /// Prepares the uploads of a set. The writers take no more bytes.
+    fn prepare_all(
+        &self,
+        py: Python<'_>,
+        pointer: String,
+        writers: Vec<Py<Writer>>,
+        lifetime: Option<f64>,
+    ) -> PyResult<Operation> {
+        let uploads = writer::prepared(py, &writers, lifetime)?;
+        let store = self.get(py)?.clone();
+        let work: Work = Box::pin(async move {
+            match uploads.await {
+                Ok(uploads) => outcome(store.prepare_all(pointer, uploads).await, manifest),
+                Err(ended) => ended,
+            }
+        });
+        Ok(Operation::of(&self.shared, None, work))
+    }
+
+    /// Publishes a set of pending uploads.
+    fn commit_all(&self, py: Python<'_>, manifest: Manifest) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let commit = async move { store.commit_all(&manifest.0).await };
+        Ok(Operation::new(&self.shared, None, commit, objects))
+    }
+
+    /// Completes a set that was begun.
+    fn roll_forward(&self, py: Python<'_>, pointer: String) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let roll = async move { store.roll_forward(&pointer).await };
+        Ok(Operation::new(&self.shared, None, roll, |py, published| match published {
+            Some(published) => objects(py, published),
+            None => Ok(py.None()),
+        }))
+    }
+
+    /// Gives up a set that was not begun.
+    fn abandon_all(&self, py: Python<'_>, manifest: Manifest) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let abandon = async move { store.abandon_all(&manifest.0).await };
+        Ok(Operation::of_nothing(&self.shared, abandon))
+    }
+
+    /// Ends a set that was begun and cannot be completed.
+    fn abandon_set(&self, py: Python<'_>, pointer: String) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let abandon = async move { store.abandon_set(&pointer).await };
+        Ok(Operation::new(&self.shared, None, abandon, abandoned_set))
     }
 
     /// Gives up an upload that is pending, or that has a point.

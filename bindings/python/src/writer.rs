@@ -12,6 +12,7 @@ use bytes::Bytes;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use tidegate::upload::PrepareBuilder;
 use tokio::sync::Mutex;
 
 use crate::borrowed_buffer::BorrowedBuffer;
@@ -405,6 +406,32 @@ impl Writer {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.reports.get().map_or(Ok(()), |reports| visit.call(&reports.callback))
     }
+}
+
+/// The uploads of these writers, which take no more bytes, for a set. The future gives the error of a writer that has ended
+/// or failed before; the others are then discarded.
+pub(crate) fn prepared(
+    py: Python<'_>,
+    writers: &[Py<Writer>],
+    lifetime: Option<f64>,
+) -> PyResult<impl Future<Output = Result<Vec<PrepareBuilder>, Outcome>> + Send + use<>> {
+    let lifetime = lifetime_of(lifetime)?;
+    let begun = |writer: &Py<Writer>| Ok((writer.get().begin(py)?, writer.get().url.clone()));
+    let open = writers.iter().map(begun).collect::<PyResult<Vec<_>>>()?;
+    Ok(async move {
+        let mut uploads = Vec::new();
+        for (open, url) in open {
+            let taken = open.writer.lock().await.take();
+            let Some(writer) = taken.filter(|_| !open.has_failed.load(SeqCst)) else {
+                return Err(ended(url, &open));
+            };
+            uploads.push(match lifetime {
+                Some(lifetime) => writer.prepare().lifetime(lifetime),
+                None => writer.prepare(),
+            });
+        }
+        Ok(uploads)
+    })
 }
 
 fn lifetime_of(seconds: Option<f64>) -> PyResult<Option<Duration>> {

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import pickle
+import warnings
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,90 @@ def test_the_example_of_the_docs_commits_what_was_prepared_elsewhere(store):
     for _ in range(2):
         names["commit"](results)
     assert sorted(entry.key for entry in store.list()) == ["part-0.parquet", "part-1.parquet"]
+
+
+def written(store, *keys):
+    writers = [store.writer(key) for key in keys]
+    for key, writer in zip(keys, writers, strict=True):
+        writer.write(key.encode())
+    return writers
+
+
+def keys(store):
+    return sorted(entry.key for entry in store.list())
+
+
+def test_a_set_is_published_with_its_pointer(store):
+    writers = written(store, "a", "b")
+    manifest = store.prepare_all("pointer", writers)
+    assert all(writer.closed and "prepared" in repr(writer) for writer in writers)
+    assert [pending.key for pending in manifest.pending] == ["a", "b"] and manifest.pointer == "pointer"
+    again = tidegate.Manifest.from_json(manifest.to_json())
+    assert again == manifest == pickle.loads(pickle.dumps(manifest)) == tidegate.Manifest("pointer", manifest.pending)
+    with pytest.raises(tidegate.NotFoundError):
+        store.roll_forward("pointer")
+    assert [each.key for each in store.commit_all(again)] == ["a", "b"]
+    assert keys(store) == ["a", "b", "pointer"]
+    assert store.roll_forward("pointer") is None
+    with pytest.raises(tidegate.ClosedError):
+        store.abandon_all(manifest)
+    with pytest.raises(tidegate.ClosedError):
+        store.abandon_set("pointer")
+
+
+def test_a_set_with_a_lost_upload_is_not_begun(store):
+    manifest = store.prepare_all("pointer", written(store, "a", "b"))
+    store.abandon(manifest.pending[1])
+    with pytest.raises(tidegate.SessionLostError, match="not begun"):
+        store.commit_all(manifest)
+    assert [entry for entry in keys(store) if not entry.startswith(".tidegate/")] == []
+    store.abandon_all(manifest)
+    assert keys(store) == []
+    with pytest.raises(tidegate.NotFoundError):
+        store.abandon_set("pointer")
+
+
+def test_a_set_with_a_writer_that_has_ended_or_failed_is_not_prepared(store):
+    open_one, ended = written(store, "a", "b")
+    ended.discard()
+    with pytest.raises(tidegate.ClosedError):
+        store.prepare_all("pointer", [open_one, ended])
+    assert not open_one.closed, "it was not touched"
+    # Two uploads of one key make no set.
+    with pytest.raises(tidegate.InvalidInputError):
+        store.prepare_all("pointer", [open_one, *written(store, "a")])
+    assert open_one.closed and keys(store) == []
+
+
+def test_a_set_in_asyncio(store):
+    async def main():
+        target = tidegate.aio.Store(store.url, **dict(store._options))
+        writers = [await target.writer(key) for key in ("a", "b")]
+        manifest = await target.prepare_all("pointer", writers, lifetime=3600)
+        assert len(await target.commit_all(manifest)) == 2
+        assert await target.roll_forward("pointer") is None
+        other = await target.prepare_all("other", [await target.writer("c")])
+        await target.abandon_all(other)
+        assert keys(store) == ["a", "b", "pointer"]
+
+    asyncio.run(main())
+
+
+def test_a_warning_that_is_an_error_does_not_take_the_upload(store, bucket, caplog):
+    ends = {"ID": "ends", "Status": "Enabled", "Filter": {"Prefix": ""}}
+    rule = {**ends, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}
+    bucket.client.put_bucket_lifecycle_configuration(Bucket=bucket.name, LifecycleConfiguration={"Rules": [rule]})
+    with pytest.warns(UserWarning, match="lifecycle rule"):
+        store.abandon(store.writer("k").prepare())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pending = store.writer("k").prepare()
+        writer = store.writer("other")
+        point = writer.persist()
+        writer.discard()
+        manifest = store.prepare_all("pointer", written(store, "a"))
+    for each in (pending, point, manifest.pending[0]):
+        assert "lifecycle rule" in each.warning
+        assert f"{each.url}/{each.key}: {each.warning}" in caplog.text
+    assert store.commit(pending).size == 0
+    assert len(store.commit_all(manifest)) == 1

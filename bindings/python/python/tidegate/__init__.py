@@ -40,11 +40,11 @@ from ._errors import (
     UnsupportedError,
 )
 from ._left import LeftUpload
-from ._native import Object, Other, Pending, Prefix, Progress, Resumable, __version__
+from ._native import Manifest, Object, Other, Pending, Prefix, Progress, Resumable, __version__
 from ._open import open
 from ._reader import Reader
 from ._recover import recover
-from ._settings import DeleteReport
+from ._settings import AbandonedSet, DeleteReport
 from ._store import Store, Tidegate
 from ._sync_report import SyncError, SyncReport
 from ._transfer import copy, download, sync, upload
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from . import trees
 
 __all__ = [
+    "AbandonedSet",
     "AlreadyExistsError",
     "Bucket",
     "ClockSkewError",
@@ -66,6 +67,7 @@ __all__ = [
     "IntegrityError",
     "InvalidInputError",
     "LeftUpload",
+    "Manifest",
     "NoBucketError",
     "NoSpaceError",
     "NotAStoreError",

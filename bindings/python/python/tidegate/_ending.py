@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 import time
-import warnings
 import weakref
 from enum import Enum
 from typing import Any
@@ -153,13 +152,13 @@ class Ending:
         """The bytes wait for a commit; ``warning`` says why the store may not keep them so long."""
         self._state = State.PREPARED
         if warning is not None:
-            warnings.warn(f"{self.native.url}: {warning}", stacklevel=3)
+            _unpublished.tell_of_short_life(self.native.url, warning)
 
     def persisted(self, warning: str | None) -> None:
         """Somebody has a point from which the upload can be continued; ``warning`` as of :meth:`prepared`."""
         self.is_persisted = True
         if warning is not None:
-            warnings.warn(f"{self.native.url}: {warning}", stacklevel=3)
+            _unpublished.tell_of_short_life(self.native.url, warning)
 
     def fail(self) -> None:
         """A call has failed: discards, and has the next close say so. Also while another thread or task waits for the

@@ -36,6 +36,15 @@ class DeleteReport(NamedTuple):
     failed: list[tuple[str | None, Error]]
 
 
+class AbandonedSet(NamedTuple):
+    """What became of the uploads of a set that was given up."""
+
+    #: Those whose objects had been published before, and stay.
+    visible: list[_native.Pending]
+    #: Those that no commit publishes any more.
+    abandoned: list[_native.Pending]
+
+
 def split_engine(options: Mapping[str, Any]) -> tuple[EngineSettings, dict[str, Any]]:
     """The engine that the options of a store name or describe, and the other options: how the store is reached."""
     reach = dict(options)

@@ -62,6 +62,18 @@ def tell_of_forgotten(url: str, why: str, *, is_journaled: bool, is_persisted: b
     _tell(url, why, how, NotClosedWarning)
 
 
+def tell_of_short_life(url: str, why: str) -> None:
+    """The store may end an upload before its lifetime. The caller is about to get the upload, which an exception would take
+    from it: where the filters make one of the warning, a record of the logger tells instead."""
+    message = f"{url}: {why}"
+    try:
+        warnings.warn(message, stacklevel=_caller_level())
+    except Warning:
+        import logging
+
+        logging.getLogger("tidegate").warning("%s", message)
+
+
 def _tell(
     url: str,
     why: str,

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from .. import _native
 from .._errors import SourceError
 from .._local import local_path
-from .._settings import DeleteReport, Range, StoreSettings, Versioning, check_range, native_options, several
+from .._settings import (
+    AbandonedSet,
+    DeleteReport,
+    Range,
+    StoreSettings,
+    Versioning,
+    check_range,
+    native_options,
+    several,
+)
 from .._wait import ProgressCallback
 from ._left import LeftUpload
 from ._start import run
+from ._upload import Upload, prepare_uploads
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
@@ -145,6 +155,34 @@ class Calls(StoreSettings):
         """Publishes an upload that :meth:`Writer.prepare` prepared in this bucket, in any process. May be repeated: the
         object is there once. :class:`SessionLostError` if it was abandoned, or its lifetime is over."""
         return cast("_native.Object", await run(self.native().commit(pending)))
+
+    async def prepare_all(
+        self, pointer: str, writers: Sequence[Upload], *, lifetime: float | None = None
+    ) -> _native.Manifest:
+        """Ends the files of all writers as :meth:`Writer.prepare` ends one: a set, which :meth:`commit_all` publishes.
+        ``pointer`` is the key of the object by which readers find the set. If one upload fails, the others are given
+        up."""
+        return await prepare_uploads(self.native(), pointer, writers, lifetime)
+
+    async def commit_all(self, manifest: _native.Manifest) -> List[_native.Object]:
+        """Publishes a set: checks all uploads, then publishes all and writes the pointer, which names them. May be
+        repeated by any process. :class:`SessionLostError`, :class:`AlreadyExistsError` or :class:`ReplacedError` if an
+        upload cannot be published; the message says whether the set was begun."""
+        return cast("list[_native.Object]", await run(self.native().commit_all(manifest)))
+
+    async def roll_forward(self, pointer: str) -> List[_native.Object] | None:
+        """Completes a set that :meth:`commit_all` has begun in any process, from the store alone. ``None`` if the set is
+        complete. :class:`NotFoundError` if no set was begun."""
+        return cast("list[_native.Object] | None", await run(self.native().roll_forward(pointer)))
+
+    async def abandon_all(self, manifest: _native.Manifest) -> None:
+        """Gives up a set that was not begun. :class:`ClosedError` if it was begun; see :meth:`abandon_set`."""
+        await run(self.native().abandon_all(manifest))
+
+    async def abandon_set(self, pointer: str) -> AbandonedSet:
+        """Ends a set that was begun and cannot be completed: gives up what is not published. :class:`ClosedError` if the
+        set can be completed: :meth:`roll_forward`."""
+        return AbandonedSet(*cast("tuple[Any, Any]", await run(self.native().abandon_set(pointer))))
 
     async def abandon(self, upload: _native.Pending | _native.Resumable) -> None:
         """Gives up an upload that was prepared, or that has a point: nothing of it will be published. :class:`ClosedError`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex, cast
 
 from .. import _native
@@ -143,3 +144,25 @@ class Upload:
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
         raise TypeError("a writer cannot be pickled: open one in each process")
+
+
+async def prepare_uploads(
+    store: _native.Store, pointer: str, uploads: Sequence[Upload], lifetime: float | None
+) -> _native.Manifest:
+    """Ends the uploads of a set as :meth:`Upload.prepare` ends one; see :meth:`tidegate.Store.prepare_all`."""
+    for upload in uploads:
+        upload._ending.check_open()
+    try:
+        for upload in uploads:
+            upload._ending.begins_to_publish(None, is_whole=True)
+            upload._ends()
+        natives = [upload._native for upload in uploads]
+        manifest = cast("_native.Manifest", await run(store.prepare_all(pointer, natives, lifetime)))
+    except BaseException as failure:
+        for upload in uploads:
+            upload._ending.abandon(failure)
+            upload._drop()
+        raise
+    for upload, pending in zip(uploads, manifest.pending, strict=True):
+        upload._ending.prepared(pending.warning)
+    return manifest
