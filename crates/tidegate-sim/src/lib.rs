@@ -21,6 +21,7 @@ pub mod pending;
 pub mod plant;
 mod run;
 pub mod scenario;
+mod sets;
 pub mod store;
 pub mod trace;
 pub mod witness;

@@ -3,7 +3,7 @@
 //!
 //! Each process is an engine of its own on the same simulated store, and knows of an upload only its JSON. A crash drops
 //! what the process is doing. After the processes, one that never crashes ends each upload on a store without faults, and
-//! the model's history shows what was ever visible.
+//! the model's history shows what was ever visible. Last comes a [set](crate::sets).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,8 +16,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::content::{content, mix};
 use crate::faults::RequestTrouble;
+use crate::plant::Planted;
 use crate::run::{RunReport, Settings};
 use crate::scenario::Scenario;
+use crate::sets::SetCase;
 use crate::store::{SimStore, WRITER, writer_of};
 use crate::trace::RunTrace;
 use crate::witness::{WatchedWriter, Witness};
@@ -141,6 +143,7 @@ async fn simulate(settings: &Settings) -> RunReport {
     let trace = Arc::new(RunTrace::new(settings.trace));
     let cases: Vec<Case> =
         (0..random.usize(1..=4)).map(|number| Case::draw(number, &scenario, &mut random)).collect();
+    let set = SetCase::draw(cases.len(), settings.seed, &scenario);
     let subjects = cases
         .iter()
         .map(|case| WatchedWriter {
@@ -150,6 +153,7 @@ async fn simulate(settings: &Settings) -> RunReport {
             streamed: true,
             resumed: !case.legs.is_empty(),
         })
+        .chain(set.watched(settings.seed))
         .collect();
     let store = SimStore::new(&scenario, Witness::new(subjects, None), random.fork(), trace.clone());
     let mut report = RunReport { seed: settings.seed, ..RunReport::default() };
@@ -159,6 +163,9 @@ async fn simulate(settings: &Settings) -> RunReport {
         if let Err(failure) = run.case(case, seed, &mut report).await {
             report.failures.push(format!("{}: {failure}", case.key));
         }
+    }
+    if let Err(failure) = set.run(&run, &mut report).await {
+        report.failures.push(format!("the set: {failure}"));
     }
     let state = store.state();
     report.failures.extend(state.witness.violations.iter().cloned());
@@ -170,16 +177,16 @@ async fn simulate(settings: &Settings) -> RunReport {
 }
 
 /// What all processes of a run share.
-struct PendingRun<'a> {
-    settings: &'a Settings,
+pub(crate) struct PendingRun<'a> {
+    pub(crate) settings: &'a Settings,
     scenario: &'a Scenario,
-    store: &'a SimStore,
-    trace: &'a Arc<RunTrace>,
+    pub(crate) store: &'a SimStore,
+    pub(crate) trace: &'a Arc<RunTrace>,
 }
 
 impl PendingRun<'_> {
     /// A process: an engine of its own.
-    fn process(&self, seed: u64) -> Result<Store, String> {
+    pub(crate) fn process(&self, seed: u64) -> Result<Store, String> {
         let scenario = self.scenario;
         let tide = Tidegate::builder()
             .memory(scenario.memory.max(4 * scenario.capabilities.min_part))
@@ -191,7 +198,10 @@ impl PendingRun<'_> {
             .seed(seed)
             .build();
         let tide = tide.map_err(|error| format!("the engine refuses its settings: {error}"))?;
-        Ok(tide.store(Arc::new(self.store.clone())))
+        Ok(match self.settings.plant {
+            Some(plant) => tide.store(Arc::new(Planted::new(self.store.clone(), plant))),
+            None => tide.store(Arc::new(self.store.clone())),
+        })
     }
 
     /// How many versions of the object were ever visible.
@@ -469,14 +479,14 @@ impl PendingRun<'_> {
     }
 
     /// Whether the store may have ended a session itself, or have replaced a part by a late copy of it.
-    fn may_lose_sessions(&self) -> bool {
+    pub(crate) fn may_lose_sessions(&self) -> bool {
         let troubles = &self.store.state().witness.troubles;
         troubles[RequestTrouble::Expired.index()] > 0 || self.scenario.copies_differ
     }
 }
 
 /// Whether a later call may succeed after this error.
-fn may_pass(kind: ErrorKind) -> bool {
+pub(crate) fn may_pass(kind: ErrorKind) -> bool {
     use ErrorKind::{Integrity, PermissionDenied, Throttled, Timeout, Unavailable, Uncertain};
     matches!(kind, Integrity | PermissionDenied | Throttled | Timeout | Unavailable | Uncertain)
 }

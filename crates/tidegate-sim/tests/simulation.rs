@@ -29,12 +29,32 @@ fn pending_uploads_are_published_once_or_never() {
         "Abandon: done",
         "Abandon: crashed",
         "Abandon: Closed",
+        "set: published",
+        "set: given up",
+        "set: lost",
+        "set: ended in the middle",
+        "set, RollForward: done",
+        "set, Abandon: Closed",
+        "set, End: done",
     ] {
         assert!(summary.outcomes.contains_key(outcome), "{summary}");
     }
     let settings = Settings::new(7);
     let (one, again) = (tidegate_sim::pending::run(&settings), tidegate_sim::pending::run(&settings));
     assert_eq!((one.hash, one.events), (again.hash, again.events), "a seed is a run");
+}
+
+/// Both intents of a set are written, where a write that must not replace anything does: part of a set that was given up is
+/// published. An upload that was abandoned is published, where its session is not aborted.
+#[test]
+fn planted_bugs_of_pending_uploads_are_found() {
+    for plant in [Plant::Overwrite, Plant::ForgottenAbort] {
+        let campaign = Campaign { pending: true, ..campaign(0, 600, Some(plant)) };
+        let summary = campaign.run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));
+        let failed = summary.failed.values().map(|failures| format!("{failures:?}"));
+        let found = failed.filter(|failures| failures.contains("the set: ")).count();
+        assert!(found > 0, "{plant:?}: {summary}");
+    }
 }
 
 /// Among them are seeds that found: a turn taken before its session (97), a put whose lost answers were
