@@ -269,7 +269,7 @@ impl SetCase {
     }
 
     fn check(&self, run: &PendingRun<'_>, calls: &[SetCall]) -> Result<(), String> {
-        let visible = self.visible(run);
+        let (visible, may_lose_sessions) = (self.visible(run), run.may_lose_sessions());
         let state = run.store.state();
         for member in &self.members {
             let content = content(run.settings.seed, member.number, member.size);
@@ -300,7 +300,7 @@ impl SetCase {
                 }
                 (SetDeed::Commit | SetDeed::RollForward, SetEnd::Failed(ErrorKind::SessionLost, said))
                     if !was_lost
-                        && !run.may_lose_sessions()
+                        && !may_lose_sessions
                         && !calls.iter().any(|call| matches!(call.deed, SetDeed::Abandon | SetDeed::End)) =>
                 {
                     return Err(format!("it is lost, and nobody has given it up: {said}"));
