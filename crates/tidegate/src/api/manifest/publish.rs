@@ -144,7 +144,16 @@ impl Store {
     /// [`ErrorKind::InvalidInput`] if it is a set of another bucket. Otherwise as [`commit`](Self::commit).
     pub async fn commit_all(&self, manifest: &Manifest) -> Result<Vec<Object>> {
         let root = self.with(self.context().root());
-        if let Err(error) = root.check_each(manifest).await {
+        let checked = root.check_each(manifest).await;
+        let is_begun = match checked.iter().any(is_refused) {
+            true => root.is_begun(manifest).await?,
+            false => false,
+        };
+        let can_be_published = match is_begun {
+            true => root.confirm(manifest, checked).await,
+            false => first_error(checked).map(drop),
+        };
+        if let Err(error) = can_be_published {
             return Err(root.with_state(manifest, error).await);
         }
         let intent = match root.claim(manifest, Purpose::Publish).await? {
@@ -277,7 +286,8 @@ impl Store {
         let can_be_completed =
             "every upload of the set can be published: `tidegate commit --manifest` completes it";
         if intent.purpose == Purpose::Publish {
-            match root.check_each(manifest).await {
+            let checked = root.check_each(manifest).await;
+            match root.confirm(manifest, checked).await {
                 Ok(()) => return refused(ErrorKind::Closed, can_be_completed),
                 Err(error) if is_final(&error) => {}
                 Err(error) => return Err(error),
@@ -307,12 +317,31 @@ impl Store {
         Ok(ended)
     }
 
-    /// Fails if an upload of the set cannot be published now. The error names one that never can be, if there is one.
-    async fn check_each(&self, manifest: &Manifest) -> Result<()> {
+    /// Whether each upload of the set can be published now, in the order of the manifest.
+    async fn check_each(&self, manifest: &Manifest) -> Vec<Result<()>> {
         let checks: Vec<_> =
             manifest.pending().iter().map(|pending| crate::upload::check(self.context(), pending)).collect();
-        let checked: Vec<Result<()>> = stream::iter(checks).buffered(AT_ONCE).collect().await;
-        first_error(checked).map(drop)
+        stream::iter(checks).buffered(AT_ONCE).collect().await
+    }
+
+    /// Whether a process may have committed uploads of the set.
+    async fn is_begun(&self, manifest: &Manifest) -> Result<bool> {
+        let intent = self.read_intent(manifest.pointer()).await?;
+        let is_ours =
+            |intent: &Intent| intent.purpose == Purpose::Publish && intent.manifest.set() == manifest.set();
+        // The intent goes after the pointer has come.
+        Ok(intent.as_ref().is_some_and(is_ours) || self.pointer_of(manifest).await? == PointerState::Ours)
+    }
+
+    /// Commits the uploads that a check found to be lost, of a set that was begun. A store that is publishing an object for
+    /// another process may have neither its parts nor the object for a moment (MinIO); a commit waits for that.
+    async fn confirm(&self, manifest: &Manifest, checked: Vec<Result<()>>) -> Result<()> {
+        let lost = manifest.pending().iter().zip(&checked).filter(|(_, checked)| is_refused(checked));
+        let commits: Vec<_> = lost.map(|(pending, _)| self.commit(pending)).collect();
+        let committed: Vec<Result<Object>> = stream::iter(commits).buffered(AT_ONCE).collect().await;
+        first_error(committed)?;
+        let other = checked.into_iter().filter(|checked| !is_refused(checked)).collect();
+        first_error(other).map(drop)
     }
 
     /// Commits every upload of a set. One that fails does not keep the others.
@@ -369,6 +398,10 @@ impl Store {
 /// Whether the error says that an upload cannot be published, rather than that it failed this time.
 fn is_final(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::AlreadyExists | ErrorKind::Replaced)
+}
+
+fn is_refused(checked: &Result<()>) -> bool {
+    checked.as_ref().is_err_and(is_final)
 }
 
 /// All results, or the first error of an upload that cannot be published, or the first of all errors.

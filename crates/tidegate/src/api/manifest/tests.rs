@@ -8,8 +8,8 @@ use tokio::time::{sleep, timeout};
 
 use super::intent::{INTENTS, Pointer, Purpose};
 use super::*;
-use crate::backend::Fault;
 use crate::backend::memory::Memory;
+use crate::backend::{Fault, FaultKind};
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::object::Object;
 use crate::upload::PrepareBuilder;
@@ -28,7 +28,7 @@ impl Script for Slow {
 }
 
 /// The bucket as another process sees it.
-fn process(backend: &Arc<Scripted<Slow>>) -> Store {
+fn process<S: Script + 'static>(backend: &Arc<Scripted<S>>) -> Store {
     Tidegate::builder().build().unwrap().store(backend.clone())
 }
 
@@ -282,6 +282,48 @@ async fn a_set_that_loses_an_upload_after_its_intent_says_so_and_can_be_ended() 
     let other = store.prepare_all(POINTER, [upload(&store, "u").await?]).await?;
     store.commit_all(&other).await?;
     assert!(store.exists(POINTER).await?);
+    Ok(())
+}
+
+/// A store that is publishing its objects for another process: it shows neither parts nor objects before a completion has
+/// waited for that.
+#[derive(Debug)]
+struct Publishing;
+
+#[async_trait]
+impl Script for Publishing {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match call {
+            Call::StoredParts { .. } => Err(Fault::new(FaultKind::NoSession, "no such upload")),
+            call => below.send(call).await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_was_begun_is_completed_while_the_store_shows_no_parts() -> Result<()> {
+    let memory = Memory::new("test");
+    let (slow, publishing) = (Scripted::new(memory.clone(), Slow), Scripted::new(memory, Publishing));
+    let (manifest, visible) = cut_off_in_the_middle(&slow).await?;
+    let store = process(&publishing);
+    let completed = store.roll_forward(POINTER).await?;
+    assert_eq!(completed.map(|objects| objects.len()), Some(manifest.pending().len()));
+    assert!(visible.len() < 100 && keys(&store).await?.0.len() == 101);
+    // What is not begun may be refused: nobody is publishing it.
+    let other = store.prepare_all("other", [upload(&store, "u").await?]).await?;
+    let refused = store.commit_all(&other).await.unwrap_err();
+    assert!(refused.to_string().contains("the set was not begun"), "{refused}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_was_begun_is_not_given_up_while_the_store_shows_no_parts() -> Result<()> {
+    let memory = Memory::new("test");
+    let (slow, publishing) = (Scripted::new(memory.clone(), Slow), Scripted::new(memory, Publishing));
+    let (manifest, _) = cut_off_in_the_middle(&slow).await?;
+    let refused = process(&publishing).abandon_set(POINTER).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed, "{refused}");
+    assert_eq!(process(&slow).commit_all(&manifest).await?.len(), 100);
     Ok(())
 }
 
