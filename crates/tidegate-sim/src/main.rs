@@ -38,7 +38,7 @@ enum SimCommand {
         #[arg(long)]
         plant: Option<Plant>,
         /// Run the seeds of pending uploads.
-        #[arg(long, conflicts_with = "plant")]
+        #[arg(long)]
         pending: bool,
     },
     /// Run one seed again.
@@ -53,7 +53,7 @@ enum SimCommand {
         #[arg(long)]
         plant: Option<Plant>,
         /// Run the seed of pending uploads.
-        #[arg(long, conflicts_with = "plant")]
+        #[arg(long)]
         pending: bool,
     },
 }

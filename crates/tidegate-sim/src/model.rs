@@ -2,7 +2,7 @@
 //!
 //! Written independently of the library's memory backend, so that a mistake in one shows in the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -116,6 +116,9 @@ pub struct Model {
     /// Gives each copy of a part its own tag.
     copies_differ: bool,
     copies: u64,
+    /// The keys whose sessions several writers send parts to. Elsewhere only a client's mistake has a part replaced by other
+    /// bytes.
+    shared: BTreeSet<String>,
     /// Every version of every key, oldest first; versions are never removed.
     history: BTreeMap<String, Vec<VisibleObject>>,
     gone: BTreeMap<String, bool>,
@@ -131,6 +134,7 @@ impl Model {
             lenient_abort,
             copies_differ,
             copies: 0,
+            shared: BTreeSet::new(),
             history: BTreeMap::new(),
             gone: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -141,6 +145,11 @@ impl Model {
     /// Every version that `key` ever had, oldest first.
     pub fn history(&self, key: &str) -> &[VisibleObject] {
         self.history.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Several writers send parts to the sessions of this key.
+    pub fn share(&mut self, key: &str) {
+        self.shared.insert(key.to_owned());
     }
 
     /// The keys that ever had an object.
@@ -248,6 +257,7 @@ impl Model {
         now: u64,
     ) -> Result<StoreAnswer, Fault> {
         let (limits, copies_differ) = (self.limits.clone(), self.copies_differ);
+        let is_shared = self.shared.contains(&session.key);
         let upload = self.upload(session)?;
         let mut pieces = Vec::with_capacity(parts.len());
         let mut hasher = Hasher::new(limits.checksum);
@@ -262,7 +272,7 @@ impl Model {
                 return Err(invalid(format!("InvalidPart: there is no part {number}")));
             };
             let is_copy = (receipt.size, receipt.checksum) == (part.size, part.checksum);
-            if receipt != part && copies_differ && is_copy {
+            if receipt != part && (copies_differ && is_copy || is_shared) {
                 let message = format!("InvalidPart: part {number} has been replaced");
                 return Err(Fault::new(FaultKind::PartMismatch, message).with_answered(true));
             }

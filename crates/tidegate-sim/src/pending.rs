@@ -1,6 +1,7 @@
 //! Runs one seed of pending uploads: processes prepare, crash, commit elsewhere, twice, and after an abandon. Before that,
 //! some persist points and crash, and others continue from there, from an older point, or twice from one.
 //!
+//! Each process writes bytes of its own behind the point that it continues from, so that a mix of two writers' bytes shows.
 //! Each process is an engine of its own on the same simulated store, and knows of an upload only its JSON. A crash drops
 //! what the process is doing. After the processes, one that never crashes ends each upload on a store without faults, and
 //! the model's history shows what was ever visible. Last comes a [set](crate::sets).
@@ -8,6 +9,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fastrand::Rng;
 use tidegate::settings::Concurrency;
 use tidegate::upload::{Pending, Resumable};
@@ -23,6 +25,10 @@ use crate::sets::SetCase;
 use crate::store::{SimStore, WRITER, writer_of};
 use crate::trace::RunTrace;
 use crate::witness::{WatchedWriter, Witness};
+
+/// The processes that prepare, for the bytes that they write; those that persist points are counted from 0.
+const FIRST: u64 = 100;
+const SECOND: u64 = 101;
 
 /// What a process does with a pending upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +69,18 @@ struct Case {
     others: Vec<(u64, Deed, Option<u64>)>,
     /// Which deed ends it at last.
     last: Deed,
+}
+
+/// A point, and the bytes of the process that persisted it.
+struct PersistedPoint {
+    point: Resumable,
+    written: Bytes,
+}
+
+/// A prepared upload as JSON, and the bytes of the object to be.
+struct PreparedUpload {
+    json: String,
+    content: Bytes,
 }
 
 /// A process that persists a point.
@@ -151,6 +169,7 @@ async fn simulate(settings: &Settings) -> RunReport {
             content: content(settings.seed, case.number, case.size),
             parts_in_flight: usize::MAX,
             streamed: true,
+            others: Vec::new(),
             resumed: !case.legs.is_empty(),
         })
         .chain(set.watched(settings.seed))
@@ -215,11 +234,15 @@ impl PendingRun<'_> {
 
     async fn case(&self, case: &Case, seed: u64, report: &mut RunReport) -> Result<(), String> {
         let point = self.persist(case, seed).await?;
-        let mut prepared = self.prepare(case, point.as_ref(), seed).await?;
+        let mut prepared = self.prepare(case, point.as_ref(), seed, FIRST).await?;
+        let mut is_replaced = false;
         self.store.quiesce().await;
         if let Some(point) = point.as_ref().filter(|_| prepared.is_none() || case.number.is_multiple_of(2)) {
-            // Another process continues from the same point, and what it prepares counts.
-            prepared = self.prepare(case, Some(point), seed ^ 0xff00).await?.or(prepared);
+            // Another process continues from the same point, and what it prepares counts. If it does not get that far, it may
+            // have replaced parts of the first.
+            let again = self.prepare(case, Some(point), seed ^ 0xff00, SECOND).await?;
+            is_replaced = again.is_none();
+            prepared = again.or(prepared);
             self.store.quiesce().await;
         }
         if self.versions(case) > 0 {
@@ -231,7 +254,8 @@ impl PendingRun<'_> {
             (None, _) => "not prepared",
         };
         *report.outcomes.entry(name.to_owned()).or_default() += 1;
-        let Some(json) = prepared else {
+        let point = point.map(|persisted| persisted.point);
+        let Some(PreparedUpload { json, content }) = prepared else {
             return match point {
                 Some(point) => self.give_up(case, &point, seed).await,
                 None => Ok(()),
@@ -250,7 +274,7 @@ impl PendingRun<'_> {
         };
         self.store.state().is_calm = false;
         checked?;
-        self.check(case, &calls, report)
+        self.check(case, &calls, &content, is_replaced, report)
     }
 
     /// Gives up an upload that has a point and was not prepared.
@@ -281,12 +305,33 @@ impl PendingRun<'_> {
         }
     }
 
+    /// The object as a process writes it: the bytes before its point, and behind them bytes of its own.
+    fn content_of(&self, case: &Case, point: Option<&PersistedPoint>, process: u64) -> Bytes {
+        let base = content(self.settings.seed, case.number, case.size);
+        let before =
+            point.map_or(0, |persisted| usize::try_from(persisted.point.size()).unwrap_or(usize::MAX));
+        let before = before.min(base.len());
+        let mark = (mix(process) as u8) | 1;
+        let mut bytes: Vec<u8> = base.iter().map(|byte| byte ^ mark).collect();
+        if let Some(persisted) = point {
+            bytes[..before].copy_from_slice(&persisted.written[..before]);
+        }
+        let bytes = Bytes::from(bytes);
+        let mut state = self.store.state();
+        state.witness.also_writes(case.number, bytes.clone());
+        if point.is_some() {
+            state.model.share(&case.key);
+        }
+        bytes
+    }
+
     /// Begins the upload, or continues it from a point; gives the writer all bytes up to `to`.
     async fn write(
         &self,
         process: &Store,
         case: &Case,
         point: Option<&Resumable>,
+        bytes: &Bytes,
         to: u64,
     ) -> tidegate::Result<Writer> {
         let mut writer = match point {
@@ -296,7 +341,6 @@ impl PendingRun<'_> {
                 if case.create_only { builder.create_only().await? } else { builder.await? }
             }
         };
-        let bytes = content(self.settings.seed, case.number, case.size);
         let from = usize::try_from(writer.position()).unwrap_or(usize::MAX).min(bytes.len());
         let to = usize::try_from(to).unwrap_or(usize::MAX).clamp(from, bytes.len());
         writer.write_bytes(bytes.slice(from..to)).await?;
@@ -305,17 +349,18 @@ impl PendingRun<'_> {
 
     /// The processes that persist points. Each may crash, also after it went on behind its point. The last point that went
     /// into a checkpoint is the result.
-    async fn persist(&self, case: &Case, seed: u64) -> Result<Option<Resumable>, String> {
-        let mut last: Option<Resumable> = None;
+    async fn persist(&self, case: &Case, seed: u64) -> Result<Option<PersistedPoint>, String> {
+        let mut last: Option<PersistedPoint> = None;
         for (number, leg) in case.legs.iter().enumerate() {
             let process = self.process(seed ^ ((number as u64 + 1) << 32))?;
             let persisted = Mutex::new(None);
+            let bytes = self.content_of(case, last.as_ref(), number as u64);
+            let from = last.as_ref().map(|last| &last.point);
             let run = async {
-                let mut writer = self.write(&process, case, last.as_ref(), leg.to).await?;
+                let mut writer = self.write(&process, case, from, &bytes, leg.to).await?;
                 let point = writer.persist().await?;
                 *persisted.lock().unwrap_or_else(PoisonError::into_inner) = Some(point.to_json());
                 let more = leg.beyond.saturating_sub(writer.position());
-                let bytes = content(self.settings.seed, case.number, case.size);
                 let from = usize::try_from(writer.position()).unwrap_or(usize::MAX).min(bytes.len());
                 let to = bytes.len().min(from + usize::try_from(more).unwrap_or(usize::MAX));
                 writer.write_bytes(bytes.slice(from..to)).await?;
@@ -341,7 +386,7 @@ impl PendingRun<'_> {
                 if point.size() < leg.to.min(case.size) {
                     return Err(format!("a point at {} is to be at {}", point.size(), leg.to));
                 }
-                last = Some(point);
+                last = Some(PersistedPoint { point, written: bytes });
             }
         }
         Ok(last)
@@ -362,17 +407,20 @@ impl PendingRun<'_> {
     async fn prepare(
         &self,
         case: &Case,
-        point: Option<&Resumable>,
+        point: Option<&PersistedPoint>,
         seed: u64,
-    ) -> Result<Option<String>, String> {
+        who: u64,
+    ) -> Result<Option<PreparedUpload>, String> {
         let process = self.process(seed)?;
+        let content = self.content_of(case, point, who);
         let prepare = async {
-            let writer = self.write(&process, case, point, case.size).await?;
+            let from = point.map(|persisted| &persisted.point);
+            let writer = self.write(&process, case, from, &content, case.size).await?;
             writer.prepare().await
         };
         let limit = case.crash.map_or(Duration::MAX, Duration::from_millis);
         let prepared = match timeout(limit, prepare).await {
-            Ok(Ok(pending)) => Some(pending.to_json()),
+            Ok(Ok(pending)) => Some(PreparedUpload { json: pending.to_json(), content: content.clone() }),
             Ok(Err(error)) => {
                 self.trace.note(format_args!("{} was not prepared: {:?}", case.key, error.kind()));
                 if point.is_some() {
@@ -428,7 +476,15 @@ impl PendingRun<'_> {
         Ok(PendingCall { deed, end, versions: self.versions(case) })
     }
 
-    fn check(&self, case: &Case, calls: &[PendingCall], report: &mut RunReport) -> Result<(), String> {
+    /// `content` is that of the upload; `is_replaced` says that another process may have replaced parts of it.
+    fn check(
+        &self,
+        case: &Case,
+        calls: &[PendingCall],
+        content: &Bytes,
+        is_replaced: bool,
+        report: &mut RunReport,
+    ) -> Result<(), String> {
         let versions = self.versions(case);
         for call in calls {
             *report.outcomes.entry(format!("{:?}: {}", call.deed, name_of(&call.end))).or_default() += 1;
@@ -437,10 +493,9 @@ impl PendingRun<'_> {
         if versions > 1 {
             return failure("it was published more than once");
         }
-        let content = content(self.settings.seed, case.number, case.size);
         {
             let state = self.store.state();
-            if state.model.history(&case.key).iter().any(|version| version.pieces.concat() != content) {
+            if state.model.history(&case.key).iter().any(|version| version.pieces.concat() != *content) {
                 return failure("a torn object was visible");
             }
         }
@@ -457,7 +512,7 @@ impl PendingRun<'_> {
                     return failure("a commit says that nothing is published, and it was");
                 }
                 (CallEnd::Failed(ErrorKind::SessionLost, _), Deed::Commit)
-                    if !began(Deed::Abandon) && !self.may_lose_sessions() =>
+                    if !began(Deed::Abandon) && !self.may_lose_sessions() && !is_replaced =>
                 {
                     return failure("it is lost, and nobody has abandoned it");
                 }

@@ -278,6 +278,7 @@ fn subjects(scenario: &Scenario) -> Vec<WatchedWriter> {
                 _ => plan.parts_in_flight.unwrap_or(scenario.parts_in_flight),
             },
             streamed: matches!(plan.source, WriterSource::File { .. }) || !scenario.disks.is_empty(),
+            others: Vec::new(),
             resumed: false,
         })
         .collect()

@@ -111,6 +111,7 @@ impl SetCase {
             content: content(seed, member.number, member.size),
             parts_in_flight: usize::MAX,
             streamed: true,
+            others: Vec::new(),
             resumed: false,
         };
         self.members.iter().map(watched).collect()
@@ -147,7 +148,9 @@ impl SetCase {
         let last = run.process(self.seed ^ 0xff)?;
         run.store.quiesce().await;
         run.store.state().is_calm = true;
-        let ended = self.end(run, &last, &json).await;
+        let was_ended =
+            calls.iter().any(|call| call.deed == SetDeed::End && !matches!(call.end, SetEnd::Failed(..)));
+        let ended = self.end(run, &last, &json, was_ended).await;
         run.store.state().is_calm = false;
         let ended = ended.map_err(|failure| format!("{failure}: {calls:#?}"))?;
         *report.outcomes.entry(format!("set: {ended}")).or_default() += 1;
@@ -210,8 +213,14 @@ impl SetCase {
         Ok(SetCall { deed, end })
     }
 
-    /// Ends the set on a store without faults.
-    async fn end(&self, run: &PendingRun<'_>, process: &Store, json: &str) -> Result<&'static str, String> {
+    /// Ends the set on a store without faults. `was_ended` says that another process may have ended it in the middle.
+    async fn end(
+        &self,
+        run: &PendingRun<'_>,
+        process: &Store,
+        json: &str,
+        was_ended: bool,
+    ) -> Result<&'static str, String> {
         let manifest = Manifest::from_json(json).map_err(|error| error.to_string())?;
         if self.gives_up {
             match process.abandon_all(&manifest).await {
@@ -223,7 +232,12 @@ impl SetCase {
                 Err(error) => return Err(format!("it was not given up: {error}")),
             }
         }
-        match process.commit_all(&manifest).await {
+        let committed = match process.commit_all(&manifest).await {
+            // A request of a process that crashed wrote the same intent meanwhile: the contract is to commit again.
+            Err(error) if error.kind() == ErrorKind::Uncertain => process.commit_all(&manifest).await,
+            committed => committed,
+        };
+        match committed {
             Ok(_) => {
                 self.check_nothing_left(run)?;
                 return if self.is_complete(run) {
@@ -237,13 +251,12 @@ impl SetCase {
         }
         match process.abandon_set(POINTER).await {
             Ok(_) => {}
-            // It was not begun.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                process
-                    .abandon_all(&manifest)
-                    .await
-                    .map_err(|error| format!("it was not given up: {error}"))?;
-            }
+            // It was not begun, or was ended before.
+            Err(error) if error.kind() == ErrorKind::NotFound => match process.abandon_all(&manifest).await {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::Closed && was_ended => {}
+                Err(error) => return Err(format!("it was not given up: {error}")),
+            },
             Err(error) => return Err(format!("it was not ended: {error}")),
         }
         self.check_nothing_left(run)?;
@@ -305,6 +318,8 @@ impl SetCase {
                 {
                     return Err(format!("it is lost, and nobody has given it up: {said}"));
                 }
+                // The store has ended the session in which the intent was written.
+                (_, SetEnd::Failed(ErrorKind::SessionLost, _)) if may_lose_sessions => {}
                 (deed, SetEnd::Failed(kind, said)) if !is_explained(*deed, *kind) => {
                     return Err(format!("{deed:?}: an error without a reason, {said}"));
                 }

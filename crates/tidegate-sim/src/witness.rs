@@ -22,6 +22,8 @@ pub struct WatchedWriter {
     /// Whether bytes may be streamed from a file or a spool disk, so that requests hold less memory than their
     /// length.
     pub streamed: bool,
+    /// What other processes that continue the upload write instead.
+    pub others: Vec<Bytes>,
     /// Whether the upload may be continued from a point by another process, which cuts its parts anew from there.
     pub resumed: bool,
 }
@@ -213,13 +215,22 @@ impl Witness {
         of.filter_map(|flight| flight.part.as_ref()).collect::<BTreeSet<_>>().len()
     }
 
+    /// Takes in that a process that continues the upload writes this content.
+    pub fn also_writes(&mut self, writer: usize, content: Bytes) {
+        self.subjects[writer].others.push(content);
+    }
+
     /// Checks the payload of a request that was read to its end.
     pub fn received(&mut self, writers: &[usize], label: &str, part: Option<(u32, u64)>, bytes: &Bytes) {
         let Some(&writer) = writers.first() else { return };
-        let content = &self.subjects[writer].content;
+        let subject = &self.subjects[writer];
+        let content = &subject.content;
         let (offset, len) = (part.map_or(0, |(_, offset)| offset), bytes.len() as u64);
-        let range = usize::try_from(offset).ok().and_then(|from| content.get(from..from + bytes.len()));
-        if range != Some(&bytes[..]) {
+        let is_of = |content: &Bytes| {
+            let range = usize::try_from(offset).ok().and_then(|from| content.get(from..from + bytes.len()));
+            range == Some(&bytes[..])
+        };
+        if !is_of(content) && !subject.others.iter().any(is_of) {
             self.violation(format!("{label}: not the bytes {offset}..{} of writer {writer}", offset + len));
         } else if part.is_none() && bytes.len() != content.len() {
             self.violation(format!("{label}: {len} bytes of an object of {}", content.len()));
