@@ -31,10 +31,11 @@ const VERSION: u32 = 1;
 /// The version of the JSON of a set that is being given up: earlier versions of Tidegate must not publish it.
 const ABANDONED_VERSION: u32 = 2;
 
-/// Pending uploads of one bucket that are published together; from [`Store::prepare_all`].
+/// Pending uploads of one bucket that are published together; from
+/// [`Store::prepare_all`](crate::Store::prepare_all).
 ///
-/// It is a value, which travels as [JSON](Self::to_json): with [`Store::commit_all`] any process publishes the set. Who may
-/// read it: see [`Pending`].
+/// It is a value, which travels as [JSON](Self::to_json): with
+/// [`Store::commit_all`](crate::Store::commit_all) any process publishes the set. Who may read it: see [`Pending`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     pointer: String,
