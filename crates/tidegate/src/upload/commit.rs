@@ -1,10 +1,11 @@
 //! Publishes a pending upload, or gives it up. Any process may do so, and may repeat it: the object is published once.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use super::pending::{Pending, PendingBytes, Tail};
 use super::publish::RemainingParts;
@@ -20,6 +21,11 @@ use crate::types::date::since_1970;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 
+/// How often a store that says that a session is gone is asked again for the object, and the pause before the first time,
+/// which doubles: three seconds in all.
+const LOOKS: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
 /// Publishes the object; see [`Store::commit`](crate::Store::commit).
 pub(crate) async fn commit(context: &Context, pending: &Pending) -> Result<Object> {
     let to_commit = PendingUpload::new(context, pending, Operation::Complete)?;
@@ -31,7 +37,11 @@ pub(crate) async fn commit(context: &Context, pending: &Pending) -> Result<Objec
             ) =>
         {
             // Another process may have committed it, in a store that keeps no writer tokens too.
-            match to_commit.published().await? {
+            let published = match error.kind() {
+                ErrorKind::SessionLost => to_commit.appears().await?,
+                _ => to_commit.published().await?,
+            };
+            match published {
                 Some(object) => object,
                 None => return Err(to_commit.lost(error)),
             }
@@ -330,6 +340,25 @@ impl PendingUpload {
             There::Ours(object) => Some(*object),
             There::Older | There::Another | There::Nothing => None,
         })
+    }
+
+    /// As [`published`](Self::published), for an upload whose session the store says is gone. While MinIO completes an upload
+    /// for a process that was killed, it shows neither the session nor the object: so it is asked again, for a while.
+    async fn appears(&self) -> Result<Option<Object>> {
+        let mut published = self.published().await?;
+        if !matches!(self.pending.bytes, PendingBytes::Parts { .. })
+            || !self.upload.backend.capabilities().aborts
+        {
+            return Ok(published);
+        }
+        for attempt in 0..LOOKS {
+            if published.is_some() {
+                break;
+            }
+            sleep(FIRST_PAUSE * (1 << attempt)).await;
+            published = self.published().await?;
+        }
+        Ok(published)
     }
 
     /// The error of a commit that found no session and not its object.

@@ -1,10 +1,15 @@
 //! One session, and several writers or commits: only bytes that are proven to be the writer's own are published.
 
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use async_trait::async_trait;
 use tidegate_dev::{Knobs, Server};
 
 use super::*;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 use crate::backend::s3::{Credentials, S3, S3Settings};
+use crate::backend::{Fault, FaultKind};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 const S3_PART: usize = 5 << 20;
 
@@ -92,5 +97,41 @@ async fn a_repeated_commit_asks_for_the_object_on_google_too() -> Result<()> {
     assert_eq!(store.commit(&pending).await.unwrap_err().kind(), ErrorKind::SessionLost);
     store.put("k", "other").await?;
     assert_eq!(store.commit(&pending).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    Ok(())
+}
+
+/// A store that completes an upload for another process: it shows neither the session nor, three times, the object.
+#[derive(Debug, Default)]
+struct Completing(AtomicU32);
+
+#[async_trait]
+impl Script for Completing {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match call {
+            Call::Complete { .. } | Call::StoredParts { .. } => {
+                Err(Fault::new(FaultKind::NoSession, "no such upload"))
+            }
+            Call::Head { .. } if self.0.fetch_add(1, SeqCst) < 3 => {
+                Err(Fault::new(FaultKind::NotFound, "not there"))
+            }
+            call => below.send(call).await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_the_store_still_completes_for_another_process_is_no_lost_one() -> Result<()> {
+    let memory = Memory::new("test");
+    let store = large_engine().store(Arc::new(memory.clone()));
+    let mut writer = store.writer("k").await?;
+    writer.write_bytes(vec![1; 100].into()).await?;
+    let pending = writer.prepare().await?;
+    store.commit(&pending).await?;
+    let second = large_engine().store(Scripted::new(memory.clone(), Completing::default()));
+    assert_eq!(second.commit(&pending).await?.size, 100);
+    // One that is lost is said to be lost after a while.
+    store.delete("k").await?;
+    let lost = second.commit(&pending).await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::SessionLost, "{lost}");
     Ok(())
 }
