@@ -23,6 +23,7 @@ pub mod merge;
 #[cfg(feature = "object_store")]
 pub mod object_store;
 mod open;
+pub mod options;
 #[cfg(feature = "prefix")]
 pub mod prefix;
 mod presign;

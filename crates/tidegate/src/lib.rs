@@ -191,7 +191,7 @@ pub mod upload;
 pub use api::object_store;
 #[cfg(feature = "prefix")]
 pub use api::prefix;
-pub use api::{Store, Tidegate, TidegateBuilder, blocking, examine, merge, sweep};
+pub use api::{Store, Tidegate, TidegateBuilder, blocking, examine, merge, options, sweep};
 pub use backend::Entry;
 pub use download::Reader;
 #[doc(hidden)]
