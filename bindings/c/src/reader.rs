@@ -1,0 +1,318 @@
+//! Readers.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use tidegate::{Reader, Store};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::border::{call, free, handle, needed};
+use crate::engine::Shared;
+use crate::error::{Outcome, TG_KIND_CLOSED, failure, invalid, tg_error};
+use crate::memory::{Slot, Target};
+use crate::object::tg_object;
+use crate::operation::{Done, Operation, tg_done, tg_op};
+use crate::options::{given, tg_options};
+use crate::process::OfProcess;
+use crate::ranges::{Pieces, tg_range};
+use crate::store::tg_store;
+use crate::text::{items, tg_str};
+
+/// Reads one object, as it was when the reader was opened: if it is replaced, reads fail with TG_KIND_REPLACED. Any
+/// thread may use it, with any number of tg_reader_read_at and tg_reader_read_ranges at once; of tg_reader_read, a second
+/// call at the same moment fails.
+#[derive(Debug)]
+pub struct tg_reader {
+    open: OfProcess<OpenReader>,
+    object: tg_object,
+}
+
+#[derive(Debug)]
+struct OpenReader {
+    shared: Shared,
+    store: Store,
+    key: String,
+    stream: Arc<Mutex<Stream>>,
+    cancel: CancellationToken,
+}
+
+impl OpenReader {
+    fn operation<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Outcome<T>> + Send + 'static,
+    ) -> Operation<T> {
+        Operation::new(&self.shared, self.cancel.clone(), work)
+    }
+}
+
+/// The bytes of the object in order.
+#[derive(Debug)]
+struct Stream {
+    /// `None` until the first read, and once a read has failed.
+    reader: Option<Reader>,
+    has_failed: bool,
+    /// Bytes that have arrived and were not given.
+    rest: Bytes,
+    /// Bytes that have arrived.
+    at: u64,
+}
+
+impl Stream {
+    /// Fills some of `target`; nothing at the end.
+    async fn read(&mut self, reader: &mut Reader, target: &mut Target) -> tidegate::Result<()> {
+        if self.rest.is_empty() {
+            self.rest = reader.try_next().await?.unwrap_or_default();
+            self.at += self.rest.len() as u64;
+            // The last bytes are given once the checksum of the whole was compared.
+            if self.at == reader.object().size {
+                while reader.try_next().await?.is_some() {}
+            }
+        }
+        let piece = self.rest.split_to(self.rest.len().min(target.left()));
+        target.put(&piece);
+        Ok(())
+    }
+}
+
+/// Opens an object. Without options, one request does that, and asks for all bytes, which tg_reader_read takes as they
+/// come. With the option `random` set to `true` it asks only for the description, and with `if_unchanged` and `random`
+/// for nothing. Blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tg_reader_open(
+    store: Option<&tg_store>,
+    key: tg_str,
+    options: Option<&tg_options>,
+    reader: Option<&mut MaybeUninit<*mut tg_reader>>,
+) -> Option<Box<tg_error>> {
+    call(|| {
+        let (store, out) = (needed(store, "store")?, needed(reader, "reader")?);
+        // SAFETY: the header demands that the memory of the key is readable during the call.
+        let key = unsafe { key.read() }?;
+        let (of, options) = (store.get()?.clone(), given(options));
+        let (builder, described) = (options.read(of.reader(key.clone()))?, options.described()?);
+        let (is_random, to_open) = (options.is_random()?, (of.clone(), key.clone()));
+        let open = async move {
+            match (is_random, described) {
+                (false, _) => {
+                    let reader = builder.await?;
+                    Ok((reader.object().clone(), Some(reader)))
+                }
+                (true, Some(object)) => Ok((object, None)),
+                (true, None) => Ok((to_open.0.head(&to_open.1).await?, None)),
+            }
+        };
+        let (object, stream) = store.operation(open).wait()?;
+        let stream = Stream { reader: stream, has_failed: false, rest: Bytes::new(), at: 0 };
+        let open = OpenReader {
+            shared: store.shared.clone(),
+            store: of,
+            key,
+            stream: Arc::new(Mutex::new(stream)),
+            cancel: CancellationToken::new(),
+        };
+        out.write(handle(tg_reader { open: OfProcess::new(open), object: object.into() }));
+        Ok(())
+    })
+}
+
+/// The size of the object, in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn tg_reader_size(reader: Option<&tg_reader>) -> u64 {
+    reader.map_or(0, |reader| reader.object.object.size)
+}
+
+/// The object, which lives as long as the reader.
+#[unsafe(no_mangle)]
+pub extern "C" fn tg_reader_object(reader: Option<&tg_reader>) -> *const tg_object {
+    reader.map_or(std::ptr::null(), |reader| &raw const reader.object)
+}
+
+/// Reads the next bytes, `length` at most, as many as are there; `read` is 0 at the end of the object, and only there,
+/// or if `length` is 0. Bytes are read ahead. The last bytes are given only after the checksum of the whole object has
+/// matched. After an error every later tg_reader_read fails with TG_KIND_CLOSED. Blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tg_reader_read(
+    reader: Option<&tg_reader>,
+    to: *mut c_void,
+    length: usize,
+    read: Option<&mut MaybeUninit<usize>>,
+) -> Option<Box<tg_error>> {
+    call(|| {
+        let (reader, read) = (needed(reader, "reader")?, needed(read, "read")?);
+        // SAFETY: the header demands that the memory is writable and used by nobody else during the call, which drops the
+        // operation.
+        let mut target = unsafe { Target::new(to, length) }?;
+        let open = reader.open.get()?;
+        let stream = open.stream.clone().try_lock_owned();
+        let mut stream =
+            stream.map_err(|_| invalid("another call reads this reader's next bytes at this moment"))?;
+        let (builder, object) = (open.store.reader(&open.key), reader.object.object.clone());
+        let work = async move {
+            if stream.has_failed {
+                return Err(failure(TG_KIND_CLOSED, "", "an earlier read of this reader failed"));
+            }
+            if target.left() == 0 {
+                return Ok(0);
+            }
+            // Until this read has succeeded: one that is cancelled leaves it so.
+            stream.has_failed = true;
+            let mut reader = match stream.reader.take() {
+                Some(reader) => reader,
+                None => builder.if_unchanged(&object).await?,
+            };
+            stream.read(&mut reader, &mut target).await?;
+            (stream.reader, stream.has_failed) = (Some(reader), false);
+            Ok(target.filled())
+        };
+        read.write(open.operation(work).wait_briefly()?);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// The memory is writable and used by nobody else until the operation is dropped.
+unsafe fn read_at(
+    reader: Option<&tg_reader>,
+    offset: u64,
+    to: *mut c_void,
+    length: usize,
+) -> Outcome<Operation<usize>> {
+    let reader = needed(reader, "reader")?;
+    // SAFETY: the caller promises it.
+    let mut target = unsafe { Target::new(to, length) }?;
+    let (open, object) = (reader.open.get()?, &reader.object.object);
+    let end = offset.saturating_add(length as u64).min(object.size);
+    let range = (offset < end).then(|| open.store.reader(&open.key).range(offset..end).if_unchanged(object));
+    Ok(open.operation(async move {
+        if let Some(range) = range {
+            let mut pieces = range.await?;
+            while let Some(piece) = pieces.try_next().await? {
+                target.put(&piece);
+            }
+        }
+        Ok(target.filled())
+    }))
+}
+
+/// Reads the bytes from `offset` on: `length` bytes, or fewer at the object's end; `read` says how many. One request, and
+/// none past the end. Blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tg_reader_read_at(
+    reader: Option<&tg_reader>,
+    offset: u64,
+    to: *mut c_void,
+    length: usize,
+    read: Option<&mut MaybeUninit<usize>>,
+) -> Option<Box<tg_error>> {
+    call(|| {
+        let read = needed(read, "read")?;
+        // SAFETY: the header demands it during the call, which drops the operation.
+        read.write(unsafe { read_at(reader, offset, to, length) }?.wait()?);
+        Ok(())
+    })
+}
+
+/// The asynchronous form of tg_reader_read_at. `to` and `read` must stay writable, and be used by nobody else, until
+/// `done` has run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tg_reader_read_at_async(
+    reader: Option<&tg_reader>,
+    offset: u64,
+    to: *mut c_void,
+    length: usize,
+    read: Option<&mut MaybeUninit<usize>>,
+    done: tg_done,
+    user: *mut c_void,
+    op: Option<&mut MaybeUninit<*mut tg_op>>,
+) -> Option<Box<tg_error>> {
+    call(|| {
+        // SAFETY: as the header demands; the operation is dropped before `done` runs.
+        let (work, slot) =
+            unsafe { (read_at(reader, offset, to, length)?, Slot::new(needed(read, "read")?)) };
+        work.start(move |length| slot.write(length), Done::new(done, user)?, op)
+    })
+}
+
+/// # Safety
+/// The array is readable during the call. The memory of each range is writable and used by nobody else until the
+/// operation is dropped.
+unsafe fn read_ranges(
+    reader: Option<&tg_reader>,
+    ranges: *const tg_range,
+    count: usize,
+) -> Outcome<Operation<()>> {
+    let reader = needed(reader, "reader")?;
+    // SAFETY: the caller promises both.
+    let mut pieces = unsafe { Pieces::new(items(ranges, count)?) }?;
+    let open = reader.open.get()?;
+    let blocks = open.store.blocks(&open.key, pieces.index()).if_unchanged(&reader.object.object);
+    Ok(open.operation(async move {
+        let mut blocks = blocks.await?;
+        while let Some(block) = blocks.try_next().await? {
+            pieces.put(block.range.start, &block.bytes);
+        }
+        Ok(())
+    }))
+}
+
+/// Reads many ranges, all of them whole: each must lie within the object. They may overlap, and come in any order; those
+/// that lie close together share a request. Blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tg_reader_read_ranges(
+    reader: Option<&tg_reader>,
+    ranges: *const tg_range,
+    count: usize,
+) -> Option<Box<tg_error>> {
+    // SAFETY: the header demands it during the call, which drops the operation.
+    call(|| unsafe { read_ranges(reader, ranges, count) }?.wait())
+}
+
+/// The asynchronous form of tg_reader_read_ranges. The array is copied; the memory of each range must stay writable, and
+/// be used by nobody else, until `done` has run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tg_reader_read_ranges_async(
+    reader: Option<&tg_reader>,
+    ranges: *const tg_range,
+    count: usize,
+    done: tg_done,
+    user: *mut c_void,
+    op: Option<&mut MaybeUninit<*mut tg_op>>,
+) -> Option<Box<tg_error>> {
+    call(|| {
+        // SAFETY: as the header demands; the operation is dropped before `done` runs.
+        let work = unsafe { read_ranges(reader, ranges, count) }?;
+        work.start(drop, Done::new(done, user)?, op)
+    })
+}
+
+/// Ends all calls that are under way, and all later ones, with TG_KIND_CANCELLED. Any thread, but not after
+/// tg_reader_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn tg_reader_cancel(reader: Option<&tg_reader>) {
+    free(|| {
+        if let Some(open) = reader.and_then(|reader| reader.open.own()) {
+            open.cancel.cancel();
+        }
+    });
+}
+
+/// Frees a reader. Asynchronous calls that are under way are cancelled, and their `done` still runs. No blocking call may
+/// be under way.
+#[unsafe(no_mangle)]
+pub extern "C" fn tg_reader_free(reader: Option<Box<tg_reader>>) {
+    free(|| {
+        let Some(reader) = reader else { return };
+        // In a forked child it is leaked.
+        if let Some(open) = reader.open.own() {
+            open.cancel.cancel();
+            // The stream's drop cancels requests of the runtime.
+            let shared = open.shared.clone();
+            let _entered = shared.own().map(|running| running.runtime.enter());
+            drop(reader);
+        }
+    });
+}

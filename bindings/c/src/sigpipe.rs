@@ -1,0 +1,63 @@
+//! Keeps SIGPIPE from programs. A write to a socket that its peer has closed sends it to the writing thread: Rust's
+//! programs ignore it, those in C end by default. So the threads of an engine block it, and so does a caller's thread during
+//! each call, also for threads that a call starts. The write then fails with EPIPE, which is an error like others.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// The set of signals that holds SIGPIPE alone.
+fn only_sigpipe() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the first call initializes the set, and both get its address. They fail for unknown signals only.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
+        set.assume_init()
+    }
+}
+
+fn has_sigpipe(set: &libc::sigset_t) -> bool {
+    // SAFETY: the address is of an initialized set.
+    unsafe { libc::sigismember(set, libc::SIGPIPE) == 1 }
+}
+
+/// Blocks SIGPIPE on this thread for good: on a thread of an engine.
+pub(crate) fn block() {
+    std::mem::forget(Blocked::begin());
+}
+
+/// SIGPIPE is blocked on this thread until this is dropped, as it was before afterwards.
+pub(crate) struct Blocked {
+    /// What was blocked before; `None` if that included SIGPIPE, or if nothing could be changed.
+    before: Option<libc::sigset_t>,
+}
+
+impl Blocked {
+    pub(crate) fn begin() -> Self {
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: the addresses are of an initialized set, and of room for one.
+        let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_sigpipe(), before.as_mut_ptr()) };
+        if failed != 0 {
+            return Self { before: None };
+        }
+        // SAFETY: the call has succeeded, and so has initialized the set.
+        let before = unsafe { before.assume_init() };
+        Self { before: Some(before).filter(|before| !has_sigpipe(before)) }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let Some(before) = &self.before else { return };
+        let mut pending = MaybeUninit::uninit();
+        // SAFETY: the address is of room for a set, which a call that succeeds initializes. SIGPIPE was not blocked
+        // before, so one that is pending came since, from a write of this thread, and `sigwait` takes it at once.
+        unsafe {
+            if libc::sigpending(pending.as_mut_ptr()) == 0 && has_sigpipe(&*pending.as_ptr()) {
+                let mut taken = 0;
+                libc::sigwait(&only_sigpipe(), &mut taken);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, before, ptr::null_mut());
+        }
+    }
+}
