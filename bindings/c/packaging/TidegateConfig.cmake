@@ -1,0 +1,18 @@
+# Tidegate::tidegate is the shared library, Tidegate::static the static one.
+get_filename_component(_tidegate_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+
+if(NOT TARGET Tidegate::tidegate)
+  add_library(Tidegate::tidegate SHARED IMPORTED)
+  set_target_properties(Tidegate::tidegate PROPERTIES
+    IMPORTED_LOCATION "${_tidegate_prefix}/lib/libtidegate.so.1"
+    IMPORTED_SONAME "libtidegate.so.1"
+    INTERFACE_INCLUDE_DIRECTORIES "${_tidegate_prefix}/include")
+endif()
+
+if(NOT TARGET Tidegate::static)
+  add_library(Tidegate::static STATIC IMPORTED)
+  set_target_properties(Tidegate::static PROPERTIES
+    IMPORTED_LOCATION "${_tidegate_prefix}/lib/libtidegate.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${_tidegate_prefix}/include"
+    INTERFACE_LINK_LIBRARIES "@NATIVE_LIST@")
+endif()
