@@ -458,8 +458,9 @@ struct tg_error *tg_writer_progress(struct tg_writer *writer, struct tg_progress
 
 /*
  Opens an object. Without options, one request does that, and asks for all bytes, which tg_reader_read takes as they
- come. With the option `random` set to `true` it asks only for the description, and with `if_unchanged` and `random`
- for nothing. Blocks.
+ come. With the option `random` set to `true` it asks only for the description, and with `random` and either
+ `if_unchanged` or `size` for nothing: after `size`, the first read finds out which object it is, and reads fail with
+ TG_KIND_REPLACED if it has another size. Blocks.
  */
 struct tg_error *tg_reader_open(struct tg_store *store,
                                 struct tg_str key,

@@ -157,6 +157,7 @@ pub(crate) fn failure(kind: i32, url: &str, message: &str) -> Failure {
     let kind_name = match (names, kind) {
         (Some((_, name)), _) => (*name).to_owned(),
         (None, TG_KIND_CLOSED) => c_string(ErrorKind::Closed.name()),
+        (None, TG_KIND_REPLACED) => c_string(ErrorKind::Replaced.name()),
         (None, TG_KIND_SOURCE) => c_string(ErrorKind::Source.name()),
         (None, _) => c_string(ErrorKind::InvalidInput.name()),
     };

@@ -2,17 +2,18 @@
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use tidegate::{Reader, Store};
+use tidegate::download::ReaderBuilder;
+use tidegate::{Object, Reader, Store};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::border::{call, free, handle, needed};
 use crate::engine::Shared;
-use crate::error::{Outcome, TG_KIND_CLOSED, failure, invalid, tg_error};
+use crate::error::{Outcome, TG_KIND_CLOSED, TG_KIND_REPLACED, failure, invalid, tg_error};
 use crate::memory::{Slot, Target};
 use crate::object::tg_object;
 use crate::operation::{Done, Operation, tg_done, tg_op};
@@ -37,7 +38,49 @@ struct OpenReader {
     store: Store,
     key: String,
     stream: Arc<Mutex<Stream>>,
+    identity: Arc<Identity>,
     cancel: CancellationToken,
+}
+
+/// The object that all bytes are of.
+#[derive(Debug)]
+struct Identity {
+    /// As it was when the reader was opened; `None` if the caller gave the size instead.
+    opened: Option<Object>,
+    /// Otherwise, the object of the first response.
+    found: OnceLock<Object>,
+    size: u64,
+}
+
+impl Identity {
+    fn object(&self) -> Option<&Object> {
+        self.opened.as_ref().or_else(|| self.found.get())
+    }
+
+    /// A read of the same object, as far as it is known.
+    fn of(&self, builder: ReaderBuilder) -> ReaderBuilder {
+        match self.object() {
+            Some(object) => builder.if_unchanged(object),
+            None => builder,
+        }
+    }
+
+    /// Fails if a response is about another object, where the request could not say which one it is to be: the first
+    /// response says that, and requests may race for it.
+    fn check(&self, response: &Object) -> Outcome<()> {
+        if self.opened.is_some() {
+            return Ok(());
+        }
+        if response.size != self.size {
+            let message = format!("the object has {} bytes, and not {}", response.size, self.size);
+            return Err(failure(TG_KIND_REPLACED, "", &message));
+        }
+        let object = self.found.get_or_init(|| response.clone());
+        if object.has_identity() && response.has_identity() && !object.is_same(response) {
+            return Err(failure(TG_KIND_REPLACED, "", "the object was replaced during the read"));
+        }
+        Ok(())
+    }
 }
 
 impl OpenReader {
@@ -79,8 +122,9 @@ impl Stream {
 }
 
 /// Opens an object. Without options, one request does that, and asks for all bytes, which tg_reader_read takes as they
-/// come. With the option `random` set to `true` it asks only for the description, and with `if_unchanged` and `random`
-/// for nothing. Blocks.
+/// come. With the option `random` set to `true` it asks only for the description, and with `random` and either
+/// `if_unchanged` or `size` for nothing: after `size`, the first read finds out which object it is, and reads fail with
+/// TG_KIND_REPLACED if it has another size. Blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_reader_open(
     store: Option<&tg_store>,
@@ -95,23 +139,39 @@ pub unsafe extern "C" fn tg_reader_open(
         let (of, options) = (store.get()?.clone(), given(options));
         let (builder, described) = (options.read(of.reader(key.clone()))?, options.described()?);
         let (is_random, to_open) = (options.is_random()?, (of.clone(), key.clone()));
+        let size = options.known_size()?;
+        if size.is_some() && !is_random {
+            return Err(invalid("the option `size` of a read needs `random`"));
+        }
+        let is_identified = described.is_some() || size.is_none();
         let open = async move {
-            match (is_random, described) {
-                (false, _) => {
+            match (is_random, described, size) {
+                (false, ..) => {
                     let reader = builder.await?;
                     Ok((reader.object().clone(), Some(reader)))
                 }
-                (true, Some(object)) => Ok((object, None)),
-                (true, None) => Ok((to_open.0.head(&to_open.1).await?, None)),
+                (true, Some(object), _) => Ok((object, None)),
+                (true, None, Some(size)) => {
+                    let mut object = Object::default();
+                    (object.key, object.size) = (to_open.1, size);
+                    Ok((object, None))
+                }
+                (true, None, None) => Ok((to_open.0.head(&to_open.1).await?, None)),
             }
         };
         let (object, stream) = store.operation(open).wait()?;
+        let identity = Identity {
+            opened: is_identified.then(|| object.clone()),
+            found: OnceLock::new(),
+            size: object.size,
+        };
         let stream = Stream { reader: stream, has_failed: false, rest: Bytes::new(), at: 0 };
         let open = OpenReader {
             shared: store.shared.clone(),
             store: of,
             key,
             stream: Arc::new(Mutex::new(stream)),
+            identity: Arc::new(identity),
             cancel: CancellationToken::new(),
         };
         out.write(handle(tg_reader { open: OfProcess::new(open), object: object.into() }));
@@ -150,7 +210,7 @@ pub unsafe extern "C" fn tg_reader_read(
         let stream = open.stream.clone().try_lock_owned();
         let mut stream =
             stream.map_err(|_| invalid("another call reads this reader's next bytes at this moment"))?;
-        let (builder, object) = (open.store.reader(&open.key), reader.object.object.clone());
+        let (builder, identity) = (open.store.reader(&open.key), open.identity.clone());
         let work = async move {
             if stream.has_failed {
                 return Err(failure(TG_KIND_CLOSED, "", "an earlier read of this reader failed"));
@@ -162,7 +222,11 @@ pub unsafe extern "C" fn tg_reader_read(
             stream.has_failed = true;
             let mut reader = match stream.reader.take() {
                 Some(reader) => reader,
-                None => builder.if_unchanged(&object).await?,
+                None => {
+                    let opened = identity.of(builder).await?;
+                    identity.check(opened.object())?;
+                    opened
+                }
             };
             stream.read(&mut reader, &mut target).await?;
             (stream.reader, stream.has_failed) = (Some(reader), false);
@@ -186,10 +250,12 @@ unsafe fn read_at(
     let mut target = unsafe { Target::new(to, length) }?;
     let (open, object) = (reader.open.get()?, &reader.object.object);
     let end = offset.saturating_add(length as u64).min(object.size);
-    let range = (offset < end).then(|| open.store.reader(&open.key).range(offset..end).if_unchanged(object));
+    let identity = open.identity.clone();
+    let range = (offset < end).then(|| identity.of(open.store.reader(&open.key).range(offset..end)));
     Ok(open.operation(async move {
         if let Some(range) = range {
             let mut pieces = range.await?;
+            identity.check(pieces.object())?;
             while let Some(piece) = pieces.try_next().await? {
                 target.put(&piece);
             }
@@ -249,9 +315,15 @@ unsafe fn read_ranges(
     // SAFETY: the caller promises both.
     let mut pieces = unsafe { Pieces::new(items(ranges, count)?) }?;
     let open = reader.open.get()?;
-    let blocks = open.store.blocks(&open.key, pieces.index()).if_unchanged(&reader.object.object);
+    let identity = open.identity.clone();
+    let blocks = open.store.blocks(&open.key, pieces.index());
+    let blocks = match identity.object() {
+        Some(object) => blocks.if_unchanged(object),
+        None => blocks,
+    };
     Ok(open.operation(async move {
         let mut blocks = blocks.await?;
+        blocks.object().map_or(Ok(()), |object| identity.check(object))?;
         while let Some(block) = blocks.try_next().await? {
             pieces.put(block.range.start, &block.bytes);
         }

@@ -162,11 +162,12 @@ impl Drop for tg_writer {
 fn begin(writer: Option<&tg_writer>) -> Outcome<InCall> {
     let open = needed(writer, "writer")?.open.get()?;
     open.shared.get()?;
-    // Before the lock, which the task that drops a cancelled writer may have.
+    let guard = open.writer.clone().try_lock_owned();
+    // After the attempt: the cancel, and the task that drops a cancelled writer, may have the lock.
     if open.cancel.is_cancelled() {
         return Err(failure(TG_KIND_CANCELLED, &open.url, "the writer was cancelled before"));
     }
-    let Ok(guard) = open.writer.clone().try_lock_owned() else {
+    let Ok(guard) = guard else {
         return Err(failure(
             TG_KIND_INVALID_INPUT,
             &open.url,

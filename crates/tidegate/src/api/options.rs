@@ -78,6 +78,7 @@ const NAMES: &[(&str, &str)] = &[
     ("encryption", "a write or a copy"),
     ("if_unchanged", "a read"),
     ("random", "a read"),
+    ("size", "a read"),
     ("recursive", "a listing"),
     ("start_after", "a listing"),
     ("anonymous", "a store"),
@@ -114,10 +115,27 @@ const NAMES: &[(&str, &str)] = &[
 /// of seconds, and `true` or `false` says whether. `spool`, `journal`, `owner`, `metadata` and `tags` may be set several
 /// times, and have all values; `metadata` and `tags` take `NAME=VALUE`. Of every other option the last value counts.
 /// `durability` is `write`, `sync`, or a size and a time as in `8MiB,1s`; `encryption` is `managed`, `kms` or `kms:KEY`.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Options {
     given: Vec<(&'static str, Value)>,
 }
+
+impl Options {
+    fn by_name(&self) -> Vec<&(&'static str, Value)> {
+        let mut given: Vec<_> = self.given.iter().collect();
+        given.sort_by_key(|(name, _)| *name);
+        given
+    }
+}
+
+impl PartialEq for Options {
+    /// The order counts among the values of one name only.
+    fn eq(&self, other: &Self) -> bool {
+        self.by_name() == other.by_name()
+    }
+}
+
+impl Eq for Options {}
 
 #[derive(Clone, PartialEq, Eq)]
 enum Value {
@@ -335,7 +353,7 @@ impl Options {
     /// # Errors
     /// As of [`engine`](Self::engine).
     pub fn read(&self, builder: ReaderBuilder) -> Result<ReaderBuilder> {
-        self.refuse_others(&["if_unchanged", "random"], "a read")?;
+        self.refuse_others(&["if_unchanged", "random", "size"], "a read")?;
         Ok(match self.described()? {
             Some(object) => builder.if_unchanged(&object),
             None => builder,
@@ -356,6 +374,14 @@ impl Options {
     /// As of [`engine`](Self::engine).
     pub fn is_random(&self) -> Result<bool> {
         self.is_set("random")
+    }
+
+    /// The size of the object of a read, if the caller knows it.
+    ///
+    /// # Errors
+    /// As of [`engine`](Self::engine).
+    pub fn known_size(&self) -> Result<Option<u64>> {
+        self.last("size").map(|given| given.size()).transpose()
     }
 
     /// Applies these options to a listing.

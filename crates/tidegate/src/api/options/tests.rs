@@ -126,3 +126,11 @@ fn times_have_a_unit_or_are_seconds() {
     }
     assert_eq!(concurrency("auto"), Ok(Concurrency::Auto));
 }
+
+#[test]
+fn the_order_of_names_does_not_count() {
+    let one = options(&[("memory", "64MiB"), ("spool", "a"), ("spool", "b"), ("attempts", "2")]);
+    assert_eq!(one, options(&[("attempts", "2"), ("spool", "a"), ("memory", "64MiB"), ("spool", "b")]));
+    assert_ne!(one, options(&[("attempts", "2"), ("spool", "b"), ("memory", "64MiB"), ("spool", "a")]));
+    assert_ne!(one, options(&[("attempts", "2"), ("spool", "a"), ("memory", "64MiB")]));
+}
