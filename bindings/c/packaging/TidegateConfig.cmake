@@ -1,4 +1,5 @@
-# Tidegate::tidegate is the shared library, Tidegate::static the static one.
+# Tidegate::tidegate is the shared library, Tidegate::static the static one; Tidegate::cpp adds the headers of C++ to the
+# shared one.
 get_filename_component(_tidegate_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET Tidegate::tidegate)
@@ -15,4 +16,11 @@ if(NOT TARGET Tidegate::static)
     IMPORTED_LOCATION "${_tidegate_prefix}/lib/libtidegate.a"
     INTERFACE_INCLUDE_DIRECTORIES "${_tidegate_prefix}/include"
     INTERFACE_LINK_LIBRARIES "@NATIVE_LIST@")
+endif()
+
+if(NOT TARGET Tidegate::cpp)
+  add_library(Tidegate::cpp INTERFACE IMPORTED)
+  set_target_properties(Tidegate::cpp PROPERTIES
+    INTERFACE_LINK_LIBRARIES Tidegate::tidegate
+    INTERFACE_COMPILE_FEATURES cxx_std_17)
 endif()
