@@ -4,7 +4,7 @@
 //! Each process writes bytes of its own behind the point that it continues from, so that a mix of two writers' bytes shows.
 //! Each process is an engine of its own on the same simulated store, and knows of an upload only its JSON. A crash drops
 //! what the process is doing. After the processes, one that never crashes ends each upload on a store without faults, and
-//! the model's history shows what was ever visible. Last comes a [set](crate::sets).
+//! the model's history shows what was ever visible. Last comes a set.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
