@@ -430,21 +430,19 @@ class Writer {
 
     // Publishes the object: std::move(writer).finish(). When this returns, the whole object is visible. If it throws,
     // the object is not; only Kind::uncertain, and Kind::cancelled at the moment of publishing, leave that open: look
-    // with Store::head. The writer is empty afterwards, also if this throws. Blocks.
+    // with Store::head. The writer takes no calls afterwards, also if this throws. Blocks.
     Object finish() && {
-        const Writer ended(std::move(*this));
         tg_object *object = nullptr;
-        detail::check(tg_writer_finish(ended.get(), &object));
+        detail::check(tg_writer_finish(get(), &object));
         return Object(object);
     }
 
     // Ends the write with all bytes at the store and nothing visible: std::move(writer).prepare(). Any process
-    // publishes the object by Store::commit, or gives it up by Store::abandon, within six days. The writer is empty
-    // afterwards, also if this throws. Blocks.
+    // publishes the object by Store::commit, or gives it up by Store::abandon, within six days. The writer takes no
+    // calls afterwards, also if this throws. Blocks.
     Pending prepare() && {
-        const Writer ended(std::move(*this));
         char *json = nullptr;
-        detail::check(tg_writer_prepare(ended.get(), &json));
+        detail::check(tg_writer_prepare(get(), &json));
         const detail::Unique<char, tg_string_free> owned(json);
         return Pending(json);
     }
@@ -462,14 +460,13 @@ class Writer {
     std::string_view warning() const { return detail::view(tg_writer_warning(get())); }
 
     // Aborts the upload, and waits until the store has released the session: std::move(writer).abort(). Throws if the
-    // store did not release it; nothing is published in any case. The writer is empty afterwards. Blocks.
+    // store did not release it; nothing is published in any case. The writer takes no calls afterwards. Blocks.
     void abort() && {
-        const Writer ended(std::move(*this));
-        detail::check(tg_writer_abort(ended.get()));
+        detail::check(tg_writer_abort(get()));
     }
 
-    // Ends the call that is under way on another thread, and discards the upload: each call then throws Error with
-    // Kind::cancelled. Any thread, but not during the destructor or a move.
+    // Ends the call that is under way on another thread, finish() too, and discards the upload: each call then throws
+    // Error with Kind::cancelled. Any thread, but not during the destructor or a move.
     void cancel() { tg_writer_cancel(get()); }
 
     // Figures of this writer. Any thread, also during a call.

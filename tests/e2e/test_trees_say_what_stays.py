@@ -253,4 +253,61 @@ def test_keys_that_are_kept_for_pending_uploads_are_told_of_a_directory(tidegate
     assert run.exit == 0 and f"left out: {tmp_path}/s/.tidegate/" in run.err, run
     run = tidegate("sync", "--exclude", "/.tidegate", f"{tmp_path}/s/", on.url(), env=on.env)
     assert run.exit == 0 and ".tidegate" not in run.err, run
-    assert (tmp_path / "s/.tidegate/x").exists() and on.keys() in ([], ["a"])
+    assert (tmp_path / "s/.tidegate/x").exists() and on.keys() == ["a"]
+
+
+@pytest.mark.parametrize("key", ["../x", "a/../../x"])
+def test_no_directory_outside_the_target_is_removed_for_a_key_that_leads_there(
+    tidegate, embedded_bucket, tmp_path, key
+):
+    on = embedded_bucket
+    on.put(key, b"1")
+    on.put(f"{tmp_path}/x", b"1")
+    (tmp_path / "x/empty").mkdir(parents=True)
+    write(tmp_path / "t/extra")
+    for dry in [("--dry-run",), ()]:
+        run = tidegate("sync", "--delete", *dry, on.url(), tmp_path / "t", env=on.env)
+        assert run.exit == 1, run
+        assert (tmp_path / "x/empty").is_dir() and (tmp_path / "t/extra").exists()
+
+
+def test_no_directory_behind_a_link_of_the_target_is_removed_for_an_object(tidegate, tmp_path):
+    write(tmp_path / "s/d")
+    (tmp_path / "elsewhere/empty").mkdir(parents=True)
+    (tmp_path / "t").mkdir()
+    os.symlink("../elsewhere", tmp_path / "t/d")
+    for dry in [("--dry-run",), ()]:
+        run = tidegate("sync", "--delete", "--links", "follow", *dry, tmp_path / "s", tmp_path / "t")
+        assert run.exit == 1 and "t/d" in run.err, run
+        assert (tmp_path / "elsewhere/empty").is_dir()
+
+
+@pytest.mark.parametrize("words", [("sync",), ("cp", "-r")])
+def test_no_object_of_the_source_is_replaced_through_a_link_of_the_target(tidegate, tmp_path, words):
+    write(tmp_path / "s/a", "A")
+    write(tmp_path / "s/z", "needed")
+    (tmp_path / "t").mkdir()
+    os.symlink("../s/z", tmp_path / "t/a")
+    for dry in [("--dry-run",), ()]:
+        run = tidegate(*words, "--links", "follow", *dry, f"{tmp_path}/s/", f"{tmp_path}/t/")
+        assert run.exit == 1 and "s/a: not copied" in run.err, run
+        assert (tmp_path / "s/z").read_text() == "needed"
+
+
+@pytest.mark.parametrize("links", ["files", "follow"])
+def test_a_directory_is_copied_upwards_with_its_links(tidegate, tmp_path, links):
+    write(tmp_path / "out/lib.so.1", "library")
+    os.symlink("lib.so.1", tmp_path / "out/lib.so")
+    run = tidegate("cp", "-r", "--links", links, f"{tmp_path}/out/", f"{tmp_path}/")
+    assert run.exit == 0, run
+    assert (tmp_path / "lib.so").read_text() == (tmp_path / "lib.so.1").read_text() == "library"
+
+
+def test_a_check_reads_links_into_the_target(tidegate, tmp_path):
+    write(tmp_path / "t/x", "same")
+    write(tmp_path / "t/l", "same")
+    write(tmp_path / "s/x", "same")
+    os.symlink("../t/x", tmp_path / "s/l")
+    for links in ["files", "follow"]:
+        run = tidegate("check", "--links", links, "--checksum", tmp_path / "s", tmp_path / "t")
+        assert run.exit == 0, run

@@ -159,6 +159,8 @@ pub(crate) fn failure(kind: i32, url: &str, message: &str) -> Failure {
         (None, TG_KIND_CLOSED) => c_string(ErrorKind::Closed.name()),
         (None, TG_KIND_REPLACED) => c_string(ErrorKind::Replaced.name()),
         (None, TG_KIND_SOURCE) => c_string(ErrorKind::Source.name()),
+        (None, TG_KIND_TIMEOUT) => c_string(ErrorKind::Timeout.name()),
+        (None, TG_KIND_UNAVAILABLE) => c_string(ErrorKind::Unavailable.name()),
         (None, _) => c_string(ErrorKind::InvalidInput.name()),
     };
     let message = match url {

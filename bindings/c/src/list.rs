@@ -128,9 +128,10 @@ unsafe impl Send for Listed {}
 
 fn next(list: Option<&tg_list>) -> Outcome<Operation<Listed>> {
     let list = needed(list, "list")?;
-    let rest = list.rest.get()?.clone().try_lock_owned();
+    let kept = list.rest.get()?.clone();
+    let rest = kept.clone().try_lock_owned();
     let mut rest = rest.map_err(|_| invalid("another call uses this listing at this moment"))?;
-    Ok(Operation::new(&list.shared, CancellationToken::new(), async move {
+    let next = Operation::new(&list.shared, CancellationToken::new(), async move {
         if rest.has_failed {
             return Err(failure(TG_KIND_CLOSED, "", "an earlier call of this listing failed"));
         }
@@ -160,7 +161,8 @@ fn next(list: Option<&tg_list>) -> Outcome<Operation<Listed>> {
         }
         rest.page = Page::of(entries);
         Ok(Listed(rest.page.entries.as_ptr(), rest.page.entries.len()))
-    }))
+    });
+    Ok(next.keeping(kept))
 }
 
 /// The next entries, at least one; `count` is 0 at the end, and only there. They live until the next call or the free of

@@ -1,10 +1,12 @@
 //! One call of the library: a future that a thread waits for, or that a task carries out and then tells the caller. To
 //! cancel a call is to drop its future.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::task::{Context, Poll, Waker};
 
@@ -101,6 +103,8 @@ pub(crate) struct Operation<T> {
     shared: Shared,
     cancel: CancellationToken,
     work: Work<T>,
+    /// What the result points into.
+    kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl<T: Send + 'static> Operation<T> {
@@ -110,7 +114,12 @@ impl<T: Send + 'static> Operation<T> {
         cancel: CancellationToken,
         work: impl Future<Output = Outcome<T>> + Send + 'static,
     ) -> Self {
-        Self { shared: shared.clone(), cancel, work: Box::pin(work) }
+        Self { shared: shared.clone(), cancel, work: Box::pin(work), kept: None }
+    }
+
+    /// Keeps what the result points into until the caller was told.
+    pub(crate) fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { kept: Some(kept), ..self }
     }
 
     /// Waits for the end. When this returns, the future is dropped.
@@ -148,7 +157,7 @@ impl<T: Send + 'static> Operation<T> {
         mut done: Done,
         op: Option<&mut MaybeUninit<*mut tg_op>>,
     ) -> Outcome {
-        let Self { shared, cancel, work } = self;
+        let Self { shared, cancel, work, kept } = self;
         let runtime = shared.get().inspect_err(|_| done.done = None)?.runtime.clone();
         let cancel = cancel.child_token();
         if let Some(op) = op {
@@ -157,8 +166,8 @@ impl<T: Send + 'static> Operation<T> {
         runtime.spawn(async move {
             let ended = guarded(cancel, work).await;
             done.tell(ended.map(deliver).err());
-            // The engine lasts until its callbacks have returned.
-            drop(shared);
+            // The engine lasts until its callbacks have returned, and so does what they were given.
+            drop((kept, shared));
         });
         Ok(())
     }

@@ -454,7 +454,14 @@ async fn copy_many(
         (!is_one_tree).then(|| DistinctTargets::new(found.named, found.trees, job.writing.links()));
     // Below one directory of this machine, no name is both.
     let is_directory = !is_listed && matches!(places, [source] if is_local(&source.location));
-    let mut paths = (is_local(target) && !is_directory).then(|| TakenPaths::new(job.writing.links()));
+    let is_in_order = places.len() == 1
+        && !is_listed
+        && !makes_links
+        && found.stores.iter().all(tidegate::Store::lists_in_key_order);
+    let mut paths = (is_local(target) && !is_directory).then(|| match is_in_order {
+        true => TakenPaths::InOrder(Vec::new()),
+        false => TakenPaths::new(job.writing.links()),
+    });
     let items = found.items.map(|found| match &mut distinct {
         Some(distinct) => distinct.checked(found),
         None => found,

@@ -28,6 +28,10 @@ pub(crate) enum Obstacle {
 impl Obstacle {
     /// Looks for what is in the way of the object `key` below the directory `root`.
     pub(crate) fn find(root: &Path, key: &str, links: Links, writes: WriteLinks) -> Option<Self> {
+        // As a path, such a key may lead out of the root. Its write is refused.
+        if !may_be_file(key) {
+            return None;
+        }
         let link = key.strip_suffix(LINK_SUFFIX).filter(|_| links == Links::Preserve);
         let name = link.unwrap_or(key);
         for end in name.match_indices('/').map(|(at, _)| at) {
@@ -45,6 +49,7 @@ impl Obstacle {
         match (link, writes) {
             _ if found.is_dir() => Some(Self::Directory(name.to_owned())),
             (Some(_), _) if found.is_symlink() => None,
+            (Some(_), _) if !found.is_file() => Some(Self::NotRegular(name.to_owned())),
             (Some(_), _) => Some(Self::Replaced(name.to_owned())),
             (None, WriteLinks::Refuse) if found.is_symlink() => Some(Self::Link(name.to_owned())),
             (None, WriteLinks::Follow) if path.is_dir() => Some(Self::Directory(name.to_owned())),
@@ -68,12 +73,30 @@ impl Obstacle {
             Self::Directory(name) => format!("{} is a directory", path(name)),
             Self::NotRegular(name) => format!("{} is not a regular file", path(name)),
             Self::Replaced(name) => format!(
-                "{} is a file of the target alone, and a symbolic link would replace it: remove it, or add --delete",
+                "{} is a file, and a symbolic link would replace it: remove it, or add --delete if only the target has it",
                 path(name)
             ),
         };
         Error::Failed(printable(&format!("{target}: {why}")).into_owned())
     }
+}
+
+/// Whether a file may have this key as its path below a directory: no other path leads to the same file.
+pub(crate) fn may_be_file(key: &str) -> bool {
+    !key.split('/').any(|name| matches!(name, "" | "." | ".."))
+}
+
+/// Fails if a name in the path `name` below `root` is longer than the file system there allows.
+pub(crate) fn refuse_long_names(root: &Path, name: &str) -> Result {
+    let longest = name.split('/').map(str::len).max().unwrap_or_default() as u64;
+    let directory = root.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    // Where the system does not tell, the write will.
+    let Ok(most) = rustix::fs::statvfs(directory).map(|system| system.f_namemax) else { return Ok(()) };
+    if longest <= most {
+        return Ok(());
+    }
+    let path = root.join(name).display().to_string();
+    Err(Error::Failed(format!("{}: a file's name has at most {most} bytes there", printable(&path))))
 }
 
 /// What is in the way of objects below one root, by names below the root.
@@ -129,7 +152,8 @@ impl InTheWay {
                 continue;
             }
             // Nothing is removed through a link.
-            let is_behind_link = name.match_indices('/').any(|(at, _)| root.join(&name[..at]).is_symlink());
+            let mut ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
+            let is_behind_link = ends.any(|end| root.join(&name[..end]).is_symlink());
             let stays = match is_behind_link {
                 true => Some(root.join(name)),
                 false => entry_that_stays(root, name, links, removed)?,
@@ -146,6 +170,11 @@ impl InTheWay {
             }
         }
         Ok(failures)
+    }
+
+    /// Whether the directory of this name is in the way.
+    pub(crate) fn has_directory(&self, name: &str) -> bool {
+        self.directories.contains_key(name)
     }
 
     /// Removes the directories that are in the way, if they and the directories in them are empty.
@@ -229,6 +258,9 @@ mod tests {
             ("f.rclonelink", preserve, refuse, some(Obstacle::Replaced, "f")),
             ("d.rclonelink", preserve, refuse, some(Obstacle::Directory, "d")),
             ("f.rclonelink", files, refuse, None),
+            ("d/../d", files, refuse, None),
+            ("d/./e", files, refuse, None),
+            ("/d", files, refuse, None),
         ] {
             assert_eq!(find(key, links, writes), expected, "{key} {links:?} {writes:?}");
         }
@@ -286,6 +318,7 @@ mod tests {
             assert!(failure.contains(name) && failure.contains("d: "), "{failure}");
         }
         assert!(stays(directory("l/e"), files, &[]).contains("l/e stays"));
+        assert!(stays(directory("l"), files, &[]).contains("l stays"));
         let file = || Obstacle::File("f".to_owned());
         assert_eq!(stays(file(), files, &["f"]), "");
         assert!(stays(file(), files, &["g"]).contains("f is a file"));

@@ -158,9 +158,12 @@ impl ListingNotes {
     /// The lines about what is left out of `source`.
     pub(crate) fn lines(&self, source: &Source) -> impl Iterator<Item = String> {
         // In a store, these are of uploads that are not published yet, which no command on trees is about.
-        let has_own_keys =
-            self.has_own_keys.load(Relaxed) && matches!(source.location, Location::Local { .. });
-        let own_keys = has_own_keys.then(|| own_keys_line(source.text()));
+        let own_keys = match &source.location {
+            Location::Local { path } if self.has_own_keys.load(Relaxed) => {
+                Some(own_keys_line(&path.display().to_string()))
+            }
+            _ => None,
+        };
         self.directories_line(source).into_iter().chain(own_keys)
     }
 

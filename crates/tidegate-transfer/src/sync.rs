@@ -344,7 +344,12 @@ impl SyncWork<'_> {
         };
         extra.each(note).await?;
         let mut failures = Vec::new();
-        blocked.each(|object| failures.extend(self.refuse_link(&object.key))).await?;
+        let refuse = |object: ExtraObject| match self.link_of(&object.key) {
+            // It fails with the directory.
+            Some(name) if in_the_way.has_directory(name) => {}
+            _ => failures.extend(self.refuse_link(&object.key)),
+        };
+        blocked.each(refuse).await?;
         let plan = self.trees.plan();
         let refused = |name: &str, of: &str| Some(self.trees.refused(of, plan.needs_directory(name)?));
         failures.extend(in_the_way.that_stays(&removed, &root, target.links, refused)?);

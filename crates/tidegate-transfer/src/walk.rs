@@ -90,14 +90,24 @@ impl OtherTree {
         Self { is_written: true, ..self }
     }
 
+    /// Whether the command writes it.
+    pub(crate) fn is_written(&self) -> bool {
+        self.is_written
+    }
+
     /// The path of its directory without links.
     pub(crate) fn resolved(&self) -> &Path {
         &self.resolved
     }
 
     /// The failure of a file that is a link into this tree: what it leads to may be replaced before the link is read.
-    fn refuse_link(&self, file: &FoundFile) -> Option<Error> {
-        if !self.is_written || !file.path.is_symlink() || !DevicePath::of(&file.path).is_in(&self.on_device) {
+    /// `within` is the tree of the file, if that is in this tree: nothing is written there.
+    fn refuse_link(&self, file: &FoundFile, within: Option<&DevicePath>) -> Option<Error> {
+        if !self.is_written || !file.path.is_symlink() {
+            return None;
+        }
+        let end = DevicePath::of(&file.path);
+        if !end.is_in(&self.on_device) || within.is_some_and(|within| end.is_in(within)) {
             return None;
         }
         Some(refused_link(&file.path, &self.path))
@@ -122,11 +132,12 @@ pub(crate) fn without(
     other: Option<OtherTree>,
 ) -> impl Stream<Item = Result<FoundFile, Missed>> {
     let mut last = String::new();
+    let own = DevicePath::of(&root);
+    let within = other.as_ref().is_some_and(|other| own.is_in(&other.on_device)).then_some(own);
     files.scan(false, move |ended, file| {
         let leads_there = match (&other, &file) {
-            (Some(other), Ok(file)) => {
-                leads_to(other, &root, &mut last, &file.object.key).or_else(|| other.refuse_link(file))
-            }
+            (Some(other), Ok(file)) => leads_to(other, &root, &mut last, &file.object.key)
+                .or_else(|| other.refuse_link(file, within.as_ref())),
             _ => None,
         };
         let file = match leads_there {
@@ -151,13 +162,12 @@ pub(crate) fn leads_to(other: &OtherTree, root: &Path, last: &mut String, key: &
     Some(overlap(&root.join(&key[..end]), &other.path))
 }
 
-/// The files among the entries of a listing of the directory `root`, except those below `except`, which are absolute
-/// paths without links. What becomes of links is up to the listing; a broken link is a failure. A link into a
+/// The files among the entries of a listing of the directory `root`, without those that `except` leaves out. What becomes of links is up to the listing; a broken link is a failure. A link into a
 /// directory of `journals` ends the walk.
 pub(crate) fn files<Entries>(
     entries: Entries,
     root: PathBuf,
-    except: Vec<PathBuf>,
+    except: Excepted,
     journals: &[PathBuf],
     links: Links,
 ) -> impl Stream<Item = Result<FoundFile, Missed>> + use<Entries>
@@ -179,20 +189,39 @@ where
     })
 }
 
+/// The directories that a walk leaves out, as absolute paths without links, also if links lead there.
+pub(crate) struct Excepted {
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) links: LinkIntoExcepted,
+}
+
+/// What becomes of a followed link to a file in a directory that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkIntoExcepted {
+    /// It fails: the file may change before the link is read.
+    Fails,
+    /// It is a file as others.
+    IsFile,
+}
+
 /// What a walk needs to know of each entry.
 struct FileWalk {
     root: PathBuf,
     /// The directories to leave out: their key prefixes, and their paths.
     except_below: Vec<String>,
     except: Vec<PathBuf>,
+    links_into_except: LinkIntoExcepted,
     journals: Vec<PathBuf>,
     links: Links,
 }
 
 impl FileWalk {
-    fn new(root: PathBuf, except: Vec<PathBuf>, journals: Vec<PathBuf>, links: Links) -> Self {
+    fn new(root: PathBuf, except: Excepted, journals: Vec<PathBuf>, links: Links) -> Self {
+        let Excepted { directories: mut except, links: links_into_except } = except;
         let except_below = except.iter().filter_map(|except| key_below(&root, except)).collect();
-        Self { root, except_below, except, journals, links }
+        // A directory that holds the root does not leave the root out.
+        except.retain(|except| !resolved(&root).starts_with(except));
+        Self { root, except_below, except, links_into_except, journals, links }
     }
 
     fn look_at(&self, entry: tidegate::Result<Entry>) -> Option<Result<FoundFile, Missed>> {
@@ -210,7 +239,11 @@ impl FileWalk {
             && let Ok(canonical) = path.canonicalize()
             && let Some(except) = self.except.iter().find(|except| canonical.starts_with(except))
         {
-            return path.is_symlink().then(|| Err(Missed::Failed(refused_link(&path, except))));
+            match self.links_into_except {
+                _ if !path.is_symlink() => return None,
+                LinkIntoExcepted::Fails => return Some(Err(Missed::Failed(refused_link(&path, except)))),
+                LinkIntoExcepted::IsFile => {}
+            }
         }
         if let Some(failure) = self.refused(&path) {
             return Some(Err(Missed::Failed(failure)));
@@ -262,6 +295,10 @@ mod tests {
 
     use super::*;
 
+    fn all(except: impl IntoIterator<Item = PathBuf>) -> Excepted {
+        Excepted { directories: except.into_iter().collect(), links: LinkIntoExcepted::Fails }
+    }
+
     fn store(root: &Path) -> tidegate::Store {
         let tide = tidegate::Tidegate::builder().build().unwrap();
         tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(root)))
@@ -278,8 +315,7 @@ mod tests {
     ) -> (Vec<String>, Vec<Missed>) {
         let (mut keys, mut missed) = (Vec::new(), Vec::new());
         let store = store(root);
-        let except = except.into_iter().collect();
-        let files = files(store.list(""), root.to_owned(), except, journals, Links::Files);
+        let files = files(store.list(""), root.to_owned(), all(except), journals, Links::Files);
         let mut files = Box::pin(files);
         while let Some(file) = files.next().await {
             match file {
@@ -360,7 +396,7 @@ mod tests {
         let store = tide.store(std::sync::Arc::new(local));
         let except = vec![at("store").canonicalize().unwrap()];
         let walk = |journals: &[PathBuf]| {
-            files(store.list(""), root.path().to_owned(), except.clone(), journals, Links::Follow)
+            files(store.list(""), root.path().to_owned(), all(except.clone()), journals, Links::Follow)
         };
         let found: Vec<_> = walk(&[]).map(|file| file.unwrap().object.key).collect().await;
         assert_eq!(found, ["link/journal/1.journal", "link/z"]);
@@ -376,7 +412,8 @@ mod tests {
             fs::write(root.path().join(name), "1").unwrap();
         }
         let walk = |other: &Path| {
-            let files = files(store(root.path()).list(""), root.path().to_owned(), vec![], &[], Links::Files);
+            let files =
+                files(store(root.path()).list(""), root.path().to_owned(), all([]), &[], Links::Files);
             without(files, root.path().to_owned(), OtherTree::at(other)).collect::<Vec<_>>()
         };
         assert_eq!(walk(target.path()).await.len(), 4);

@@ -21,7 +21,7 @@ use crate::plan::{FileBehindLinks, TargetDisk};
 use crate::resolved::resolved;
 use crate::select::{ObjectFilter, is_own_key, own_keys_line};
 use crate::two_addresses;
-use crate::walk::{self, Missed, OtherTree};
+use crate::walk::{self, Excepted, LinkIntoExcepted, Missed, OtherTree};
 
 /// One of the two trees: everything below a prefix of a store, or below a local directory.
 #[derive(Debug)]
@@ -176,7 +176,10 @@ impl Tree {
     /// With `as_files`, an object whose key ends with a slash is [`Missed`]: no file can have its name.
     pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
-            let (except, links) = (self.except.clone(), self.links);
+            let is_written = self.other.as_ref().is_some_and(OtherTree::is_written);
+            let links_into = if is_written { LinkIntoExcepted::Fails } else { LinkIntoExcepted::IsFile };
+            let except = Excepted { directories: self.except.clone(), links: links_into };
+            let links = self.links;
             let files = walk::files(self.named(names), directory.clone(), except, &[], links);
             let files = walk::without(files, directory.clone(), self.other.clone());
             let object =

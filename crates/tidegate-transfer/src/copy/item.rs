@@ -14,7 +14,7 @@ use crate::compare::time_of_file;
 use crate::error::{Error, Result};
 use crate::event::{CopiedObject, Event, SkipReason};
 use crate::links::Links;
-use crate::obstacle::Obstacle;
+use crate::obstacle::{Obstacle, refuse_long_names};
 use crate::place::Place;
 use crate::planted::Planted;
 use crate::two_addresses::{self, Places};
@@ -194,6 +194,8 @@ fn refuse_obstacle(job: &CopyJob, to: &Place) -> Result {
     }
     to.file()?;
     let root = local_root(&to.store.location());
+    let link = to.key.strip_suffix(LINK_SUFFIX).filter(|_| job.writing.links() == Links::Preserve);
+    refuse_long_names(&root, link.unwrap_or(&to.key))?;
     let obstacle = Obstacle::find(&root, &to.key, job.writing.links(), to.links);
     match obstacle {
         // The copy has its name, as that of a file has.

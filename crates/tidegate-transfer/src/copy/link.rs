@@ -22,6 +22,7 @@ use super::verify;
 use crate::error::{Error, Result};
 use crate::event::{CopiedObject, StartedTransfer};
 use crate::links::Links;
+use crate::obstacle::may_be_file;
 use crate::place::Place;
 
 /// The links that are made at the end of a command.
@@ -31,6 +32,11 @@ pub(crate) struct DeferredLinks(Mutex<Vec<CopyItem>>);
 impl DeferredLinks {
     pub(crate) fn push(&self, link: CopyItem) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+    }
+
+    /// Whether this holds for the key of a link.
+    pub(crate) fn any(&self, holds: impl Fn(&str) -> bool) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|link| holds(&link.to.key))
     }
 }
 
@@ -125,7 +131,7 @@ fn has_link_object(path: &Path) -> bool {
 /// Whether the file of this key, or the link that the key stands for with [`Links::Preserve`], is below `root`.
 pub(crate) fn is_there(root: &Path, key: &str, links: Links) -> bool {
     // Such a key is that of no file, but as a path it may lead to one.
-    if key.split('/').any(|name| matches!(name, "" | "." | "..")) {
+    if !may_be_file(key) {
         return false;
     }
     let preserves = links == Links::Preserve;

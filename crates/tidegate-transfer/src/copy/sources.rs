@@ -26,7 +26,7 @@ use crate::place::Place;
 use crate::planted::Planted;
 use crate::resolved::resolved;
 use crate::select::{ListingNotes, ObjectFilter, Selection, Source};
-use crate::walk::{self, Missed, OtherTree};
+use crate::walk::{self, Excepted, LinkIntoExcepted, Missed, OtherTree};
 
 mod target;
 
@@ -41,7 +41,7 @@ pub(crate) struct FoundItems<'a> {
     pub(crate) stores: Vec<Store>,
     /// The objects that the command names one by one.
     pub(crate) named: Vec<Place>,
-    /// The trees, if there are several sources.
+    /// The trees, if there are several sources, or if links are followed.
     pub(crate) trees: Vec<SourceTree>,
     /// Where everything is copied to.
     pub(crate) target: String,
@@ -81,7 +81,9 @@ pub(crate) async fn find<'a>(
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
                 target_url = Some(target.url());
-            } else {
+            }
+            // A link of the target may lead to another object of a single source, too.
+            if !is_only || job.writing.links() == Links::Follow {
                 let root = Place::named(store.clone(), &*prefix);
                 trees.push(SourceTree { root, selection: source.selection(filter) });
             }
@@ -287,6 +289,7 @@ fn tree<'a>(
         Location::Local { path } => {
             // Skip what the caller leaves out: files of a server change while it receives them.
             let except = job.except.iter().cloned().chain(target.directory()).collect();
+            let except = Excepted { directories: except, links: LinkIntoExcepted::Fails };
             let files = walk::files(entries, path.to_owned(), except, &job.journals, job.writing.links());
             let other = target.directory().and_then(|directory| OtherTree::at(&directory));
             let files = walk::without(files, path.to_owned(), other.map(OtherTree::written));

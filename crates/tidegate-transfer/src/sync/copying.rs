@@ -76,7 +76,9 @@ impl<'a> Copying<'a> {
     /// Removes what is in the way of the `blocked` objects, and copies them: a file that became a directory, or a
     /// directory that became a file. Comes after all other copies, and only if they went well.
     async fn copy_blocked(&self, mut blocked: ExtraObjects, stores: &[&Store]) -> Result {
-        if self.job.events.failures() > 0 {
+        // A link that fails is told when its turn comes.
+        let is_refused = |link: &str| self.work.refuse_link(link).is_some();
+        if self.job.events.failures() > 0 || self.job.links.any(is_refused) {
             self.say_uncopied(blocked.count);
             return Ok(());
         }
@@ -214,6 +216,12 @@ impl<'a> Copying<'a> {
         }
         let plants = trees.rules.options.plants;
         let deletes = self.work.deletes();
+        if deletes
+            && trees.target.is_local()
+            && let Err(error) = trees.target.place(&source.key).file()
+        {
+            return CopyOutcome::Failed(error);
+        }
         match (deletes || makes_link).then(|| trees.target.obstacle(&source.key)).flatten() {
             Some(obstacle) if deletes && !plants.has(Planted::LastingObstacle) => {
                 let found = &mut *self.found();

@@ -8,7 +8,7 @@ use crate::compare::Tree;
 use crate::copy::link;
 use crate::error::Result;
 use crate::event::{Event, Failure, Step};
-use crate::obstacle::{InTheWay, Obstacle};
+use crate::obstacle::{InTheWay, Obstacle, refuse_long_names};
 use crate::plan::{Change, TargetDisk};
 use crate::planted::Planted;
 
@@ -83,6 +83,7 @@ impl SyncWork<'_> {
         let (from, to) = (self.trees.source.place(key), target.place(key));
         link::refuse_file_as_link(target.links, &from, &to)?;
         to.file()?;
+        refuse_long_names(&root, self.link_of(key).unwrap_or(key))?;
         match target.obstacle(key) {
             Some(obstacle) if !self.deletes() => Err(obstacle.failure(&root, &to.url())),
             obstacle => Ok(obstacle),

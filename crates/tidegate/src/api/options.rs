@@ -41,6 +41,9 @@ mod values;
 
 pub use values::{concurrency, duration, rate, size};
 
+/// The options that may be given several times. Of all others the last value counts.
+const REPEATED: [&str; 5] = ["spool", "journal", "owner", "metadata", "tags"];
+
 /// The names of all options, with what they are options of.
 const NAMES: &[(&str, &str)] = &[
     ("memory", "an engine"),
@@ -236,6 +239,9 @@ impl Options {
     fn give(&mut self, name: &str, value: Value) -> Result<()> {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         let (name, _) = known.ok_or_else(|| refused(format!("there is no option `{name}`")))?;
+        if !REPEATED.contains(name) {
+            self.given.retain(|(given, _)| given != name);
+        }
         self.given.push((name, value));
         Ok(())
     }

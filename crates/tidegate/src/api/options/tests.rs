@@ -134,3 +134,9 @@ fn the_order_of_names_does_not_count() {
     assert_ne!(one, options(&[("attempts", "2"), ("spool", "b"), ("memory", "64MiB"), ("spool", "a")]));
     assert_ne!(one, options(&[("attempts", "2"), ("spool", "a"), ("memory", "64MiB")]));
 }
+
+#[test]
+fn of_an_option_that_is_given_twice_the_last_value_counts_alone() {
+    assert_eq!(options(&[("memory", "64MiB"), ("memory", "32MiB")]), options(&[("memory", "32MiB")]));
+    assert_ne!(options(&[("spool", "a"), ("spool", "b")]), options(&[("spool", "b")]));
+}

@@ -181,11 +181,6 @@ pub(super) fn fault_of(key: &str) -> Option<&'static str> {
         Some("it holds two slashes in a row")
     } else if key.split('/').any(|name| name == "." || name == "..") {
         Some("it holds `.` or `..`")
-    } else if key
-        .split('/')
-        .any(|name| name.strip_suffix(LINK_SUFFIX).unwrap_or(name).len() > temp::LONGEST_NAME)
-    {
-        Some("it holds a name of more than 255 bytes")
     } else {
         None
     }

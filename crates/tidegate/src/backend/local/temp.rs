@@ -29,7 +29,7 @@ const TOKEN: usize = 16;
 /// Comes before the mark of a note; no token begins like this.
 const NOTE: &str = "note-";
 /// Longest file name on nearly every file system, in bytes.
-pub(super) const LONGEST_NAME: usize = 255;
+const LONGEST_NAME: usize = 255;
 
 /// How a file is published under its name.
 #[derive(Clone, Copy, Debug, Default)]
