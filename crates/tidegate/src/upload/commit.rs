@@ -21,8 +21,8 @@ use crate::types::date::since_1970;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 
-/// How often a store that says that a session is gone is asked again for the object, and the pause before the first time,
-/// which doubles: three seconds in all.
+/// How often a store that refused a commit is asked again for the object, and the pause before the first time, which doubles:
+/// three seconds in all.
 const LOOKS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,11 +37,7 @@ pub(crate) async fn commit(context: &Context, pending: &Pending) -> Result<Objec
             ) =>
         {
             // Another process may have committed it, in a store that keeps no writer tokens too.
-            let published = match error.kind() {
-                ErrorKind::SessionLost => to_commit.appears().await?,
-                _ => to_commit.published().await?,
-            };
-            match published {
+            match to_commit.appears(&error).await? {
                 Some(object) => object,
                 None => return Err(to_commit.lost(error)),
             }
@@ -329,36 +325,41 @@ impl PendingUpload {
 
     /// The object, if the key has it now.
     async fn published(&self) -> Result<Option<Object>> {
+        Ok(match self.there().await? {
+            There::Ours(object) => Some(*object),
+            There::Older | There::Another | There::Nothing => None,
+        })
+    }
+
+    async fn there(&self) -> Result<There> {
         // Such an object has the time of a file that it was made of.
         let since = if self.pending.write.preserve && self.upload.backend.is_local() {
             0
         } else {
             self.pending.created
         };
-        let there = self.upload.published(self.pending.checksum, since_1970(since)).await?;
-        Ok(match there {
-            There::Ours(object) => Some(*object),
-            There::Older | There::Another | There::Nothing => None,
-        })
+        self.upload.published(self.pending.checksum, since_1970(since)).await
     }
 
-    /// As [`published`](Self::published), for an upload whose session the store says is gone. While MinIO completes an upload
-    /// for a process that was killed, it shows neither the session nor the object: so it is asked again, for a while.
-    async fn appears(&self) -> Result<Option<Object>> {
-        let mut published = self.published().await?;
-        if !matches!(self.pending.bytes, PendingBytes::Parts { .. })
-            || !self.upload.backend.capabilities().aborts
-        {
-            return Ok(published);
-        }
-        for attempt in 0..LOOKS {
-            if published.is_some() {
-                break;
+    /// As [`published`](Self::published), for a commit that the store refused with `error`. Another commit may be under way,
+    /// perhaps for a process that was killed: meanwhile MinIO shows neither the session nor the object, and rclone says that
+    /// an object exists which it does not show. So the store is asked again, for a while.
+    async fn appears(&self, error: &Error) -> Result<Option<Object>> {
+        let has_sessions = matches!(self.pending.bytes, PendingBytes::Parts { .. })
+            && self.upload.backend.capabilities().aborts;
+        let looks = if has_sessions { LOOKS } else { 0 };
+        for attempt in 0..=looks {
+            match self.there().await? {
+                There::Ours(object) => return Ok(Some(*object)),
+                // What is there is what the condition is about.
+                There::Older | There::Another if error.kind() != ErrorKind::SessionLost => break,
+                There::Older | There::Another | There::Nothing if attempt < looks => {
+                    sleep(FIRST_PAUSE * (1 << attempt)).await;
+                }
+                There::Older | There::Another | There::Nothing => {}
             }
-            sleep(FIRST_PAUSE * (1 << attempt)).await;
-            published = self.published().await?;
         }
-        Ok(published)
+        Ok(None)
     }
 
     /// The error of a commit that found no session and not its object.
