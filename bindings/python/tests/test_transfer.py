@@ -283,7 +283,9 @@ def test_trees_are_copied_moved_compared_and_removed(store, options, photos, tmp
     assert tree(tmp_path / "down") == {"a": b"a", "moved/c": b"b/c"}
     planned = trees.remove(f"{url}/*", store_options=options, dry_run=True, patterns=True)
     planned = [event for event in planned if event.kind != "notice"]
-    assert [(event.kind, event.target, event.dry_run) for event in planned] == [("removed", f"{url}/a", True)]
+    assert (planned[0].kind, planned[0].target, planned[0].dry_run) == ("removed", f"{url}/a", True)
+    # `moved/` matches, and -r would remove what is below.
+    assert [event.kind for event in planned[1:]] == ["warning"] and "1 directory that matches" in planned[1].message
     with pytest.raises(FileNotFoundError):
         trees.remove(f"{url}/none", store_options=options).report()
     assert trees.remove(url, store_options=options, recursive=True).report().removed == 2
