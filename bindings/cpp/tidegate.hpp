@@ -121,7 +121,7 @@ class Error : public std::runtime_error {
     Kind kind() const noexcept { return kind_; }
     // The operation that failed, such as `put`; empty where no operation of a store had begun.
     std::string_view operation() const noexcept { return said(tg_error_operation); }
-    // The URL of the object or bucket; empty where none is known.
+    // The URL of the object or bucket that the error is about; empty if no object or bucket is known.
     std::string_view url() const noexcept { return said(tg_error_url); }
     // What to do; empty if there is no advice.
     std::string_view remedy() const noexcept { return said(tg_error_remedy); }
@@ -448,7 +448,7 @@ class Writer {
     }
 
     // Makes all bytes so far outlast this process and this machine, and goes on. From then on the destructor leaves the
-    // session to whoever has the point. Blocks.
+    // session to the processes that have the point. Blocks.
     Resumable persist() {
         char *json = nullptr;
         detail::check(tg_writer_persist(get(), &json));
@@ -735,7 +735,7 @@ class Store {
         detail::check(tg_rename(get(), detail::key(from), detail::key(to), options.handle()));
     }
 
-    // Removes an object. Succeeds where there is none.
+    // Removes an object. Succeeds if there is no object of this key.
     void remove(std::string_view key) const { detail::check(tg_delete(get(), detail::key(key))); }
 
     // Removes many objects, in as few requests as the store has. Returns the keys that were not removed, and why;

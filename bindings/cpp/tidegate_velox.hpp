@@ -425,7 +425,7 @@ class TideFileSystem : public facebook::velox::filesystems::FileSystem {
         return std::make_unique<TideWriteFile>(store(at).writer(at.key, of_write), std::string(path));
     }
 
-    // Removes an object. Succeeds where there is none.
+    // Removes an object. Succeeds if there is no object of this key.
     void remove(std::string_view path) override {
         const detail::Path at(path);
         store(at).remove(at.key);

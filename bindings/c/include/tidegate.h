@@ -201,7 +201,7 @@ typedef struct tg_entry {
   int32_t kind;
   /* The key, relative to the store. */
   struct tg_str key;
-  /* The object; NULL if the entry is none. */
+  /* The description of the object; NULL if the entry is no object. */
   const struct tg_object *object;
 } tg_entry;
 
@@ -307,7 +307,7 @@ const char *tg_error_message(const struct tg_error *error);
 /* The operation that failed, such as `put`; empty where no operation of a store had begun. */
 const char *tg_error_operation(const struct tg_error *error);
 
-/* The URL of the object or bucket; empty where none is known. */
+/* The URL of the object or bucket that the error is about; empty if no object or bucket is known. */
 const char *tg_error_url(const struct tg_error *error);
 
 /* What to do; NULL if there is no advice. */
@@ -641,7 +641,7 @@ struct tg_error *tg_head_async(struct tg_store *store,
                                void *user,
                                struct tg_op **op);
 
-/* Removes an object. Succeeds where there is none. Blocks. */
+/* Removes an object. Succeeds if there is no object of this key. Blocks. */
 struct tg_error *tg_delete(struct tg_store *store, struct tg_str key);
 
 /*
@@ -760,7 +760,7 @@ struct tg_error *tg_writer_prepare_async(struct tg_writer *writer,
 /*
  Makes all bytes so far outlast this process and this machine, and goes on. `json` gets a point from which any process
  continues the upload within six days (tg_resume); the caller frees it with tg_string_free. From then on a free of the
- writer leaves the session to whoever has the point. Blocks.
+ writer leaves the session to the processes that have the point. Blocks.
  */
 struct tg_error *tg_writer_persist(struct tg_writer *writer,
                                    char **json);

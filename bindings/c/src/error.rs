@@ -215,7 +215,7 @@ pub extern "C" fn tg_error_operation(error: Option<&tg_error>) -> *const c_char 
     error.map_or(ptr::null(), |error| error.operation.as_ptr())
 }
 
-/// The URL of the object or bucket; empty where none is known.
+/// The URL of the object or bucket that the error is about; empty if no object or bucket is known.
 #[unsafe(no_mangle)]
 pub extern "C" fn tg_error_url(error: Option<&tg_error>) -> *const c_char {
     error.map_or(ptr::null(), |error| error.url.as_ptr())

@@ -41,7 +41,7 @@ pub struct tg_entry {
     pub kind: i32,
     /// The key, relative to the store.
     pub key: tg_str,
-    /// The object; NULL if the entry is none.
+    /// The description of the object; NULL if the entry is no object.
     pub object: *const tg_object,
 }
 

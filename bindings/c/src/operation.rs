@@ -150,7 +150,7 @@ impl<T: Send + 'static> Operation<T> {
         ended.recv().unwrap_or_else(|_| Err(failure(TG_KIND_CLOSED, "", "the engine has ended")))
     }
 
-    /// Has a task carry it out. `deliver` then gets the result, and the caller is told.
+    /// Spawns a task for the call. At its end `deliver` gets the result, and then `done` runs.
     pub(crate) fn start(
         self,
         deliver: impl FnOnce(T) + Send + 'static,

@@ -166,7 +166,7 @@ pub unsafe extern "C" fn tg_head_async(
     })
 }
 
-/// Removes an object. Succeeds where there is none. Blocks.
+/// Removes an object. Succeeds if there is no object of this key. Blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_delete(store: Option<&tg_store>, key: tg_str) -> Option<Box<tg_error>> {
     call(|| {

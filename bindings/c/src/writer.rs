@@ -434,7 +434,7 @@ pub unsafe extern "C" fn tg_writer_prepare_async(
 
 /// Makes all bytes so far outlast this process and this machine, and goes on. `json` gets a point from which any process
 /// continues the upload within six days (tg_resume); the caller frees it with tg_string_free. From then on a free of the
-/// writer leaves the session to whoever has the point. Blocks.
+/// writer leaves the session to the processes that have the point. Blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn tg_writer_persist(
     writer: Option<&tg_writer>,

@@ -121,7 +121,7 @@ impl Operation {
         self.replace(py, next).map(|_| has_ended)
     }
 
-    /// Has a task carry it out; `completions` then gives `future` the result, in the thread of its loop.
+    /// Spawns a task for the call; `completions` then gives `future` the result, in the thread of its loop.
     fn start(&self, py: Python<'_>, completions: &Completions, future: Py<PyAny>) -> PyResult<()> {
         let OperationState::New(work) = self.take(py)? else { return Err(taken()) };
         let ended = completions.queue(py)?.clone();

@@ -157,7 +157,7 @@ impl LifecycleEnsure {
     }
 }
 
-/// Warns of each rule that aborts pending uploads of the bucket too early: before their lifetime is over.
+/// Warns of each lifecycle rule of the bucket that aborts pending uploads before their lifetime is over.
 async fn warn_of_pending(store: &Store, rules: &[LifecycleRule]) {
     for rule in rules {
         match store.uploads_cut_short(rule).await {

@@ -16,7 +16,8 @@ use crate::links::Links;
 /// are made last.
 #[derive(Debug)]
 pub(super) enum TakenPaths {
-    /// Objects come in the order of their keys' bytes, and none is a link: the earlier names that begin the current one.
+    /// Objects come in the order of their keys' bytes, and no object is a link. Has the earlier names that the current name
+    /// begins with.
     InOrder(Vec<String>),
     /// They come in any order.
     Any { files: HashedNames, directories: HashedNames, links: Links },

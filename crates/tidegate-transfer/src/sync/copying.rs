@@ -76,7 +76,7 @@ impl<'a> Copying<'a> {
     /// Removes what is in the way of the `blocked` objects, and copies them: a file that became a directory, or a
     /// directory that became a file. Comes after all other copies, and only if they went well.
     async fn copy_blocked(&self, mut blocked: ExtraObjects, stores: &[&Store]) -> Result {
-        // A link that fails is told when its turn comes.
+        // The failure of a link is reported when the links are made.
         let is_refused = |link: &str| self.work.refuse_link(link).is_some();
         if self.job.events.failures() > 0 || self.job.links.any(is_refused) {
             self.say_uncopied(blocked.count);

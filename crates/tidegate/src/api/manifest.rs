@@ -10,9 +10,9 @@
 //!
 //! Readers that begin with the pointer see all objects of a set or none.
 //!
-//! Who gives a set up writes the same object first, with another content. So a set is either published or given up, whoever
-//! comes first. A set whose intent exists is given up only if one of its uploads cannot be published: then nobody writes the
-//! pointer.
+//! A process that gives up a set first writes an object of the same key, with another content. So a set is either published
+//! or given up: the process that writes first decides. A set whose intent exists is given up only if one of its uploads cannot
+//! be published: then nobody writes the pointer.
 
 mod intent;
 mod publish;

@@ -96,7 +96,7 @@ impl Store {
     ///
     /// # Errors
     /// The first error of an upload, and those of [`Manifest::new`]. Where an upload could not be abandoned, the message says
-    /// so; it stays until its lifetime is over.
+    /// so; that upload stays until its lifetime is over.
     pub async fn prepare_all(
         &self,
         pointer: impl Into<String>,
