@@ -25,9 +25,9 @@ const BATCHES: usize = 4;
 
 /// Removes the objects of many keys.
 ///
-/// Where the store can remove many objects in one request, as S3 can, keys are sent in batches of up to 1,000: a batch
-/// goes out when it is full, or when no further key is ready. One key alone is a request of its own, and so is each key
-/// where the server has no such requests.
+/// Where the store can remove many objects in one request, as S3 can, keys are sent in batches of up to 1,000. A batch
+/// goes out when it is full, when there are no more keys, or when no further key is ready and no removal is in flight.
+/// One key alone is a request of its own, and so is each key where the server has no such requests.
 ///
 /// Awaited, it removes all of them and says which failed ([`DeleteReport`]). As a [`Stream`] it gives each key with its
 /// outcome, in the order in which the removals end; it takes keys only as it is polled, so there may be any number of
@@ -123,8 +123,10 @@ impl DeleteStream {
                 Poll::Ready(Some(Ok(key))) if self.is_for_batch(&key) => self.batch.push(key),
                 Poll::Ready(Some(Ok(key))) => self.begin(vec![key]),
                 Poll::Ready(Some(Err(error))) => return Some(error),
-                Poll::Ready(None) | Poll::Pending => {
-                    if !self.batch.is_empty() && self.batches < BATCHES {
+                // Keys that come one by one collect while a removal is in flight: a request for each would cost more.
+                more => {
+                    let is_due = self.in_flight.is_empty() || more.is_ready() && self.batches < BATCHES;
+                    if is_due && !self.batch.is_empty() {
                         self.begin_batch();
                     }
                     return None;

@@ -109,6 +109,18 @@ async fn keys_that_come_late_do_not_hold_back_others() {
 }
 
 #[tokio::test]
+async fn keys_that_come_one_by_one_share_requests() {
+    let (server, store) = served().await;
+    let arriving = stream::iter(keys(100)).then(|key| async {
+        tokio::task::yield_now().await;
+        Ok(key)
+    });
+    assert_eq!(store.delete_stream(arriving).await.into_result().unwrap(), 100);
+    let (for_many, for_one) = asked(&server);
+    assert!(for_many + for_one <= 20, "{for_many} and {for_one} requests");
+}
+
+#[tokio::test]
 async fn a_server_without_such_requests_is_remembered() {
     for (status, code) in [
         (501, "NotImplemented"),
