@@ -482,7 +482,7 @@ def test_a_link_in_the_target_that_leads_nowhere_is_passed_over(tidegate, on, tr
         run = tidegate("sync", "--delete", on.url("t"), down, env=on.env)
         assert run.exit == 0 and below(down) == {"a": b"1"} and (down / "broken").is_symlink(), run
         assert (
-            f"1 name in the target is left there, because it is no object: {down}/broken: this is a symbolic link"
+            f"1 name in the target is no object and stays: {down}/broken: this is a symbolic link"
             in run.err
         ), run
 

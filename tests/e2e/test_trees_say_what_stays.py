@@ -311,3 +311,15 @@ def test_a_check_reads_links_into_the_target(tidegate, tmp_path):
     for links in ["files", "follow"]:
         run = tidegate("check", "--links", links, "--checksum", tmp_path / "s", tmp_path / "t")
         assert run.exit == 0, run
+
+
+@pytest.mark.parametrize("words", [("sync", "--delete"), ("cp", "-r")])
+def test_a_followed_link_to_the_target_is_named(tidegate, tmp_path, words):
+    write(tmp_path / "s/a", "A")
+    for name in ["x", "y", "l/kept"]:
+        write(tmp_path / "t" / name)
+    os.symlink("../t", tmp_path / "s/l")
+    for dry in [("--dry-run",), ()]:
+        run = tidegate(*words, "--links", "follow", *dry, f"{tmp_path}/s/", f"{tmp_path}/t/", "--exclude", "x")
+        assert run.exit == 0 and run.err.count("s/l") == 1 and "a symbolic link to a directory" in run.err, run
+    assert (tmp_path / "t/a").read_text() == "A" and (tmp_path / "t/l/kept").exists()

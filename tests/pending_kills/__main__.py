@@ -24,7 +24,7 @@ def add(total: Kills, seen: Kills):
         setattr(total, field, getattr(total, field) + getattr(seen, field))
 
 
-def kills_of_uploads(bucket, folder: Path, asked):
+def kills_of_uploads(bucket, folder: Path, asked, _):
     """Between preparation and commit. Only a sweep makes a lifetime count, and it comes last."""
     total = Kills()
     for number in range(-(-asked.kills // asked.round)):
@@ -35,11 +35,11 @@ def kills_of_uploads(bucket, folder: Path, asked):
     return total
 
 
-def kills_of_sets(bucket, folder: Path, asked):
+def kills_of_sets(bucket, folder: Path, asked, may_lose):
     """In the middle of sets of 100 objects."""
     total, number = Kills(), asked.seed
     while total.killed < asked.set_kills:
-        add(total, kills_in_a_set(bucket(), folder, 100, min(8, asked.set_kills - total.killed), number))
+        add(total, kills_in_a_set(bucket(), folder, 100, min(8, asked.set_kills - total.killed), number, may_lose))
         number += 1
     return total
 
@@ -61,7 +61,7 @@ def main() -> int:
                 for what, run in (("uploads", kills_of_uploads), ("sets", kills_of_sets)):
                     begun = time.monotonic()
                     try:
-                        seen = run(lambda: bucket(server), Path(folder), asked)
+                        seen = run(lambda: bucket(server), Path(folder), asked, name == "minio")
                     except Wrong as wrong:
                         failed, seen = failed + 1, wrong
                     print(f"{name}, {what}: {seen}, {time.monotonic() - begun:.0f} s", flush=True)

@@ -176,7 +176,7 @@ where
 {
     // A directory that can't be read holds no journal of this command; opening the journal reports the error.
     let journals = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
-    let walk = FileWalk::new(root, except, journals, links);
+    let mut walk = FileWalk::new(root, except, journals, links);
     let found = ahead::ahead(entries).filter_map(move |entry| {
         let found = walk.look_at(entry);
         std::future::ready(found)
@@ -213,6 +213,8 @@ struct FileWalk {
     links_into_except: LinkIntoExcepted,
     journals: Vec<PathBuf>,
     links: Links,
+    /// The last link into a directory to leave out: the files behind it come one after another.
+    last_link: Option<PathBuf>,
 }
 
 impl FileWalk {
@@ -221,10 +223,10 @@ impl FileWalk {
         let except_below = except.iter().filter_map(|except| key_below(&root, except)).collect();
         // A directory that holds the root does not leave the root out.
         except.retain(|except| !resolved(&root).starts_with(except));
-        Self { root, except_below, except, links_into_except, journals, links }
+        Self { root, except_below, except, links_into_except, journals, links, last_link: None }
     }
 
-    fn look_at(&self, entry: tidegate::Result<Entry>) -> Option<Result<FoundFile, Missed>> {
+    fn look_at(&mut self, entry: tidegate::Result<Entry>) -> Option<Result<FoundFile, Missed>> {
         let entry = match entry {
             Ok(entry) if self.except_below.iter().any(|except| entry.key().starts_with(except)) => {
                 return None;
@@ -240,7 +242,7 @@ impl FileWalk {
             && let Some(except) = self.except.iter().find(|except| canonical.starts_with(except))
         {
             match self.links_into_except {
-                _ if !path.is_symlink() => return None,
+                _ if !path.is_symlink() => return self.link_above(&path, &except.clone()),
                 LinkIntoExcepted::Fails => return Some(Err(Missed::Failed(refused_link(&path, except)))),
                 LinkIntoExcepted::IsFile => {}
             }
@@ -256,6 +258,17 @@ impl FileWalk {
             Entry::Other { kind, .. } => Err(Missed::LeftOut(path, kind)),
             _ => return None,
         })
+    }
+
+    /// The link above `path` that leads into the directory `except`, once for all files behind it.
+    fn link_above(&mut self, path: &Path, except: &Path) -> Option<Result<FoundFile, Missed>> {
+        if self.last_link.as_ref().is_some_and(|link| path.starts_with(link)) {
+            return None;
+        }
+        let leads_there = |above: &&Path| above.is_symlink() && resolved(above).starts_with(except);
+        let link = path.ancestors().skip(1).take_while(|above| *above != self.root).find(leads_there)?;
+        self.last_link = Some(link.to_owned());
+        Some(Err(Missed::LeftOut(link.to_owned(), OtherKind::LinkToDirectory)))
     }
 
     /// The error for a link that leads into a journal directory: journals change while they are copied, and so would

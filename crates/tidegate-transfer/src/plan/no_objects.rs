@@ -116,12 +116,8 @@ impl NoObjects {
         let all = Some(extra.len() as u64 + self.beyond).filter(|all| *all > 0)?;
         let more = if extra.len() > DESCRIBED { ", …" } else { "" };
         let described = extra.iter().take(DESCRIBED).copied().collect::<Vec<_>>().join(", ");
-        let why = if all == 1 {
-            "is left there, because it is no object"
-        } else {
-            "are left there, because they are no objects"
-        };
-        let line = format!("{} in the target {why}: {described}{more}", count(all, "name"));
+        let what = if all == 1 { "is no object and stays" } else { "are no objects and stay" };
+        let line = format!("{} in the target {what}: {described}{more}", count(all, "name"));
         Some(printable(&line).into_owned())
     }
 }
@@ -169,10 +165,7 @@ mod tests {
             names.see(&Pair::TargetMissed(left_out(&format!("/t/{name}"))));
         }
         let line = names.line_of_target().unwrap();
-        assert!(
-            line.starts_with("4 names in the target are left there, because they are no objects: /t/a is a "),
-            "{line}"
-        );
+        assert!(line.starts_with("4 names in the target are no objects and stay: /t/a is a "), "{line}");
         assert!(line.ends_with(", …") && !line.contains('\u{202e}') && !line.contains("/t/d"), "{line}");
         for number in 0..REMEMBERED {
             names.see(&Pair::TargetMissed(left_out(&format!("/t/{number}"))));
