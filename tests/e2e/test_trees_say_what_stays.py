@@ -323,3 +323,14 @@ def test_a_followed_link_to_the_target_is_named(tidegate, tmp_path, words):
         run = tidegate(*words, "--links", "follow", *dry, f"{tmp_path}/s/", f"{tmp_path}/t/", "--exclude", "x")
         assert run.exit == 0 and run.err.count("s/l") == 1 and "a symbolic link to a directory" in run.err, run
     assert (tmp_path / "t/a").read_text() == "A" and (tmp_path / "t/l/kept").exists()
+
+
+def test_a_link_is_refused_also_if_what_needs_its_directory_waits(tidegate, on, tmp_path):
+    for key in ["s/x/y", "s/x.rclonelink"]:
+        on.put(key, b"elsewhere")
+    (tmp_path / "t").mkdir()
+    os.symlink("nowhere", tmp_path / "t/x")
+    for dry in [("--dry-run",), ()]:
+        run = tidegate("sync", "--delete", "--links", "preserve", *dry, on.url("s/"), f"{tmp_path}/t/", env=on.env)
+        assert run.exit == 1 and "x.rclonelink" in run.err, run
+        assert os.readlink(tmp_path / "t/x") == "nowhere"

@@ -70,7 +70,10 @@ impl<'a> Copying<'a> {
         if blocked.count > 0 {
             self.copy_blocked(blocked, &stores).await?;
         }
-        link::copy_deferred(self.job, |_| Ok(())).await
+        // A link fails also if the object that needs a directory of its name was not copied: a dry run says so too.
+        let prefix = trees.target.place("").key;
+        let refused = |link: &CopyItem| self.work.refuse_link(link.to.key.strip_prefix(&prefix)?);
+        link::copy_deferred(self.job, |link| refused(link).map_or(Ok(()), Err)).await
     }
 
     /// Removes what is in the way of the `blocked` objects, and copies them: a file that became a directory, or a
