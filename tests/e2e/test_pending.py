@@ -241,5 +241,5 @@ def test_kills_between_preparation_and_commit(bucket, tmp_path):
 @pytest.mark.parametrize("name", ["minio", "embedded"])
 def test_kills_in_the_middle_of_a_set(request, tmp_path, name):
     bucket, is_minio = Bucket(request.getfixturevalue(name).endpoint), name == "minio"
-    seen = kills_in_a_set(bucket, tmp_path, objects=15, kills=5, seed=3, may_lose=is_minio)
+    seen = kills_in_a_set(bucket, tmp_path, objects=15, kills=5, seed=3, pace=0.4, may_lose=is_minio)
     assert seen.committed == 15 or is_minio and seen.lost == 1, seen

@@ -126,9 +126,9 @@ def round_of_kills(bucket, folder: Path, kills: int, seed: int, lifetime: int, o
         tidegate.stop()
 
 
-def kills_in_a_set(bucket, folder: Path, objects: int, kills: int, seed: int, may_lose=False) -> Kills:
-    """Kills programs that publish one set of `objects` uploads, until `kills` were killed or the set is complete. Then another
-    one ends it, from the store alone if its intent is there. A store that `may_lose` an upload whose completion is cut may
+def kills_in_a_set(bucket, folder: Path, objects: int, kills: int, seed: int, pace: float, may_lose=False) -> Kills:
+    """Kills programs that publish one set of `objects` uploads, each within `pace` seconds, until `kills` were killed or the
+    set is complete. Then another one ends it, from the store alone if its intent is there. A store that `may_lose` an upload whose completion is cut may
     leave a set that can only be given up."""
     chance, tidegate, seen = random.Random(seed), CommandLine(), Kills()
     settings = {"env": bucket.env, "timeout": 120}
@@ -141,7 +141,6 @@ def kills_in_a_set(bucket, folder: Path, objects: int, kills: int, seed: int, ma
             ended = tidegate("cp", "-", bucket.url(key), "--prepare", file, stdin=contents[key], **settings)
             expect(ended.exit == 0, ended)
         seen.prepared = objects
-        pace = 0.2 + 0.02 * objects
         for _ in range(kills):
             run = tidegate.start("commit", "--manifest", pointer, *files, env=bucket.env)
             time.sleep(chance.random() * pace)
