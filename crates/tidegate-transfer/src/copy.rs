@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -27,6 +28,7 @@ pub(crate) mod copies;
 mod distinct;
 mod download;
 pub(crate) mod emptied;
+pub(crate) mod folded;
 pub(crate) mod item;
 pub(crate) mod job;
 pub mod journaled;
@@ -352,6 +354,7 @@ impl CopyTrees {
             verifies: self.verifies,
             is_dry_run: self.is_dry_run,
             links: DeferredLinks::default(),
+            folded: Arc::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.distinct,
             plants: self.plants,
@@ -462,6 +465,9 @@ async fn copy_many(
         true => TakenPaths::InOrder(Vec::new()),
         false => TakenPaths::new(job.writing.links()),
     });
+    if !is_in_order {
+        job.folded.in_any_order();
+    }
     let items = found.items.map(|found| match &mut distinct {
         Some(distinct) => distinct.checked(found),
         None => found,
@@ -479,6 +485,7 @@ async fn copy_many(
         })
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
+    folded::copy_waiting(job).await?;
     let take = |link: &CopyItem| paths.as_mut().map_or(Ok(()), |paths| paths.take_link(link));
     link::copy_deferred(job, take).await?;
     if is_recursive {

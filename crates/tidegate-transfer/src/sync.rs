@@ -213,6 +213,12 @@ impl SyncTrees {
             are_apart: self.are_apart,
         };
         let trees = Trees::new(self.source, self.target, self.compare, self.filter)?.with_writes();
+        let (source, target) = (&trees.source, &trees.target);
+        if self.options.distinct.wants_proof()
+            && two_addresses::may_lie_in(&source.place(""), &target.place(""))
+        {
+            return Err(two_addresses::refused(&source.name(), &target.url()));
+        }
         let plan = SyncWork { trees: &trees, options: self.options, events: &events };
         if self.options.is_dry_run {
             return plan.show().await;
@@ -229,6 +235,7 @@ impl SyncTrees {
             verifies: self.verifies,
             is_dry_run: false,
             links: DeferredLinks::default(),
+            folded: Arc::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.options.distinct,
             plants: trees.rules.options.plants,
@@ -407,7 +414,7 @@ impl SyncWork<'_> {
         let all = count(extra.count, "object");
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         let target = &self.trees.target;
-        let recheck = Arc::new(Recheck::of(self.trees, job.events.clone()));
+        let recheck = Arc::new(Recheck::of(self.trees, job));
         let rechecked = recheck.clone();
         let extra = extra.filter(move |object| future::ready(!in_the_way.has(&object.key)));
         // In batches, because keys that are ready together are removed by one request.

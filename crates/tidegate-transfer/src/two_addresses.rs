@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate::location::Location;
+use tidegate::text::printable;
 use tidegate::{ErrorKind, Object, Store};
 
 use crate::error::{Error, Result};
@@ -66,6 +67,25 @@ pub(crate) fn may_replace_source(from: &Place, to: &Place) -> bool {
 pub(crate) fn may_replace_another_source(from: &Place, to: &Place) -> bool {
     let key = |place| in_bucket(place).map(|(_, key)| key);
     may_replace_source(from, to) && key(from) != key(to)
+}
+
+/// Whether the tree `to` may lie in the tree `from`, by another address of one server: the listing of `from` would find
+/// the copies, and never end.
+pub(crate) fn may_lie_in(from: &Place, to: &Place) -> bool {
+    let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
+        return false;
+    };
+    let is_below = to_key.len() > from_key.len() && to_key.starts_with(&from_key);
+    ours == theirs && is_below && !from.store.shares_endpoint_with(&to.store)
+}
+
+/// The refusal of a tree that [may lie](may_lie_in) in the one that is copied.
+pub(crate) fn refused(from: &str, to: &str) -> Error {
+    Error::Refused(format!(
+        "{}: this may be in {}, which is to be copied, by another address of one server: {REMEDY}",
+        printable(to),
+        printable(from)
+    ))
 }
 
 /// Whether one text is the other one without a part of it.

@@ -82,7 +82,13 @@ pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
         job.links.push(item);
         return CopyOutcome::LeftOut;
     }
-    copy_now(job, item).await
+    if item.to.is_local() || job.is_dry_run {
+        return copy_now(job, item).await;
+    }
+    match job.folded.admit(item) {
+        Some(item) => copy_now(job, item).await,
+        None => CopyOutcome::LeftOut,
+    }
 }
 
 pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
@@ -231,7 +237,7 @@ async fn is_same(item: &CopyItem) -> Result<bool> {
             return Ok(true);
         }
     }
-    Ok(from.store.is_one_place(&from.key, &to.store, &to.key).await)
+    Ok(from.store.is_one_place(&from.key, &to.store, &to.key).await?)
 }
 
 fn skipped(job: &CopyJob, item: &CopyItem) -> CopyOutcome {

@@ -1,8 +1,8 @@
 //! The settings and state that all transfers of one command share.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use crate::attributes;
@@ -16,6 +16,7 @@ use tidegate::{Attributes, Object, Strategy};
 
 use super::carried::LeftOut;
 use super::emptied::EmptiedDirectories;
+use super::folded::FoldedTargets;
 use super::link::DeferredLinks;
 use crate::event::Events;
 use crate::figures::count;
@@ -62,6 +63,8 @@ pub(crate) struct CopyJob {
     pub(crate) is_dry_run: bool,
     /// The links that are made when all files are in place.
     pub(crate) links: DeferredLinks,
+    /// The targets that the store may keep as one.
+    pub(crate) folded: Arc<FoldedTargets>,
     /// The directories that files were moved from.
     pub(crate) emptied: EmptiedDirectories,
     pub(crate) distinct: Distinct,

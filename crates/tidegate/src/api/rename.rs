@@ -66,7 +66,7 @@ impl RenameBuilder {
         let (from, to) = (context.full_key(&self.from), context.full_key(&self.to));
         context.check(Operation::Rename, &self.from, None)?;
         context.check(Operation::Rename, &self.to, Some(&WriteOptions::default()))?;
-        if context.is_one_place(&self.from, context, &self.to).await {
+        if context.is_one_place(&self.from, context, &self.to).await? {
             let object = context.head(&self.to).await?;
             return match self.create_only {
                 true => Err(self.error(ErrorKind::AlreadyExists, "the target is the source itself")),

@@ -17,7 +17,7 @@ use crate::links::{LinkRules, Links, WriteLinks};
 use crate::place::{Place, address};
 use crate::resolved::resolved;
 use crate::select::Source;
-use crate::two_addresses::{DevicePath, overlap, shared_by_mount};
+use crate::two_addresses::{self, DevicePath, overlap, shared_by_mount};
 
 /// The store and prefix that the objects of a tree are copied to.
 pub(in crate::copy) struct CopyTarget {
@@ -150,7 +150,19 @@ impl CopyTarget {
         prefix: &str,
         is_recursive: bool,
     ) -> Result {
-        let Some((source_tree, target_tree)) = self.comparable(from, prefix) else { return Ok(()) };
+        let pattern = source.pattern.as_ref();
+        let literal = pattern.map_or("", |pattern| pattern.literal_prefix());
+        // A pattern of one level finds none of the objects below it.
+        let is_shallow = !is_recursive && pattern.is_some_and(|pattern| pattern.is_shallow());
+        let Some((source_tree, target_tree)) = self.comparable(from, prefix) else {
+            let source_tree = Place::named(from.clone(), format!("{prefix}{literal}"));
+            let target_tree = Place::named(self.store.clone(), &*self.prefix);
+            let wants_proof = job.distinct.wants_proof() && !is_shallow;
+            return match wants_proof && two_addresses::may_lie_in(&source_tree, &target_tree) {
+                true => Err(two_addresses::refused(&source.name(), &self.url())),
+                false => Ok(()),
+            };
+        };
         if let Some(target) = self.directory()
             && let Some((ours, theirs)) = shared_by_mount(&local_root(&from.location()), &target)
         {
@@ -161,12 +173,10 @@ impl CopyTarget {
         if job.moves() && source_tree == target_tree {
             return refused(format!("{source_name}: source and target are the same"));
         }
-        let pattern = source.pattern.as_ref();
-        // A pattern of one level finds none of the objects below it.
-        if !is_recursive && pattern.is_some_and(|pattern| pattern.is_shallow()) {
+        if is_shallow {
             return Ok(());
         }
-        let beginning = source_tree.clone() + pattern.map_or("", |pattern| pattern.literal_prefix());
+        let beginning = source_tree.clone() + literal;
         if target_tree.starts_with(&beginning) {
             return refused(format!("{target_name}: this is in {source_name}, which is to be copied"));
         }
