@@ -328,6 +328,17 @@ TEST(calls_of_another_thread_are_cancelled) {
     CHECK(!bucket().find("hold-part"));
 }
 
+TEST(a_finish_that_waits_is_cancelled) {
+    Writer writer = bucket().writer("hold-put");
+    writer.write("1");
+    const std::uint64_t before = engine().progress().requests;
+    std::thread other([&] { THROWS(cancelled, std::move(writer).finish()); });
+    while (engine().progress().requests == before) std::this_thread::yield();
+    writer.cancel();
+    other.join();
+    THROWS(cancelled, writer.write("2"));
+}
+
 TEST(a_size_that_is_known_saves_the_head) {
     const Store store = bucket();
     const std::string bytes = content(MIB);

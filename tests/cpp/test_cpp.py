@@ -44,6 +44,7 @@ FAULTS = [
         "key_prefix": "refused",
     },
     {"operation": "UploadPart", "action": "hold_answer", "key_prefix": "hold-part"},
+    {"operation": "PutObject", "action": "hold_answer", "key_prefix": "hold-put"},
     {"operation": "GetObject", "action": "hold_answer", "key_prefix": "hold-get"},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
 ]
