@@ -26,6 +26,8 @@
     TEST(callbacks_call_what_does_not_block)              \
     TEST(a_second_call_at_the_same_moment_is_refused)     \
     TEST(a_closed_socket_raises_no_signal)                \
+    TEST(a_sigpipe_of_the_library_ends_no_program)        \
+    TEST(a_sigpipe_that_another_took_is_not_waited_for)   \
     TEST(a_thousand_writers_share_16_mib)                 \
     TEST(step_prepare)                                    \
     TEST(step_commit)                                     \
