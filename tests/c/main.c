@@ -33,7 +33,9 @@
     TEST(step_commit)                                     \
     TEST(step_persist)                                    \
     TEST(step_resume)                                     \
-    TEST(step_exit_with_open_writers)
+    TEST(step_exit_with_open_writers)                     \
+    TEST(step_call_in_an_exit_handler)                    \
+    TEST(step_exit_in_a_callback)
 
 #define DECLARE(name) void name(void);
 TESTS(DECLARE)

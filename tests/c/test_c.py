@@ -114,6 +114,13 @@ def test_a_program_exits_with_open_writers(suite, env, server):
     assert "Contents" not in server.endpoint.client().list_objects_v2(Bucket=bucket)
 
 
+@pytest.mark.parametrize("step", ["step_call_in_an_exit_handler", "step_exit_in_a_callback"])
+def test_a_program_makes_calls_while_it_exits(suite, env, step):
+    run(suite, step, env=env, limit=60)
+    # The handler's last act: an exit status of 0 does not say that it ran.
+    assert (Path(env["DIRECTORY"]) / "exit").read_text() == "done"
+
+
 @pytest.mark.parametrize(
     "compiler", [["gcc", "-std=c99", "-x", "c"], ["g++", "-std=c++17", "-x", "c++"]], ids=["c99", "cxx17"]
 )

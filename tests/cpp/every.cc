@@ -328,6 +328,33 @@ TEST(calls_of_another_thread_are_cancelled) {
     CHECK(!bucket().find("hold-part"));
 }
 
+// Is destroyed when its thread ends, after the values that the library has on the thread, because it was made before them.
+struct AtTheEnd {
+    const Store *store = nullptr;
+    std::optional<Writer> writer;
+    ~AtTheEnd() {
+        if (store == nullptr) return;
+        const std::string bytes = content(MIB);
+        Writer late = store->writer("late");
+        const std::size_t taken = late.write_some(bytes.data(), 1);
+        late.write(std::string_view(bytes).substr(taken));
+        std::move(late).finish();
+        char some[2];
+        CHECK(store->get("late") == bytes && store->reader("late").read_at_async(1, some, 2).get() == 2);
+        writer->write(bytes);
+    }
+};
+static thread_local AtTheEnd at_the_end;
+
+TEST(a_thread_that_ends_makes_calls) {
+    const Store store = bucket();
+    std::thread([&] {
+        at_the_end.store = &store;
+        at_the_end.writer = store.writer("discarded");
+    }).join();
+    CHECK(store.head("late").size() == MIB && !store.find("discarded"));
+}
+
 TEST(a_finish_that_waits_is_cancelled) {
     Writer writer = bucket().writer("hold-put");
     writer.write("1");
@@ -538,7 +565,27 @@ TEST(expected) {
 }
 #endif
 
+// Is destroyed after main has returned.
+struct Late {
+    std::optional<Store> store;
+    std::optional<Writer> writer;
+    ~Late() {
+        if (!store) return;
+        writer->write("late");
+        std::move(*writer).finish();
+        CHECK(store->get("late") == "late" && engine().memory().total == 64 * MIB);
+        store->remove("late");
+        write_text("late", "done");
+    }
+};
+static Late late;
+
 // Steps of tests that take several processes.
+TEST(step_static_destructors) {
+    late.store = bucket();
+    late.writer = late.store->writer("late");
+}
+
 TEST(step_prepare) {
     Writer writer = bucket().writer("prepared");
     writer.write(content(13 * MIB));

@@ -103,6 +103,12 @@ def test_another_process_resumes(programs, env):
     run(programs / "cxx17", "step_resume", env=env)
 
 
+def test_static_destructors_make_calls(programs, env, tmp_path):
+    run(programs / "cxx17", "step_static_destructors", env=env)
+    # The destructor's last act: an exit status of 0 does not say that it ran.
+    assert (tmp_path / "late").read_text() == "done"
+
+
 @pytest.mark.parametrize("header", ["tidegate.hpp", "tidegate_velox.hpp"])
 def test_the_headers_compile_alone_and_twice(header):
     """As C++20, with the interfaces of an older Velox, and without a copy of anything in two files."""
