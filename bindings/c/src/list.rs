@@ -197,17 +197,18 @@ pub extern "C" fn tg_list_next(
 /// cancelled, the next call goes on where this one began.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_list_next_async(
-    list: Option<&tg_list>,
-    entries: Option<&mut MaybeUninit<*const tg_entry>>,
-    count: Option<&mut MaybeUninit<usize>>,
+    list: *const tg_list,
+    entries: *mut *const tg_entry,
+    count: *mut usize,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         // SAFETY: as the header demands.
-        let (entries, count) =
-            unsafe { (Slot::new(needed(entries, "entries")?), Slot::new(needed(count, "count")?)) };
+        let (list, entries, count, op) =
+            unsafe { (list.as_ref(), Slot::new(entries), Slot::new(count), Slot::new(op)) };
+        let (entries, count) = (needed(entries, "entries")?, needed(count, "count")?);
         let deliver = move |page: Listed| {
             let Listed(first, length) = page;
             entries.write(first);

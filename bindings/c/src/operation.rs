@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::engine::Shared;
 use crate::error::{
     Failure, Outcome, TG_KIND_CANCELLED, TG_KIND_CLOSED, failure, invalid, panicked, tg_error,
 };
+use crate::memory::Slot;
 use crate::process::OfProcess;
 use crate::thread::is_of_engine;
 
@@ -153,7 +153,7 @@ impl<T: Send + 'static> Operation<T> {
         self,
         deliver: impl FnOnce(T) + Send + 'static,
         mut done: Done,
-        op: Option<&mut MaybeUninit<*mut tg_op>>,
+        op: Option<Slot<*mut tg_op>>,
     ) -> Outcome {
         let Self { shared, cancel, work, kept } = self;
         let runtime = shared.get().inspect_err(|_| done.done = None)?.runtime.clone();
