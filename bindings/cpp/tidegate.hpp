@@ -103,6 +103,18 @@ using Unique = std::unique_ptr<T, Free<free>>;
 // Text that ends with a NUL. Text that has one would be cut off there, so it is refused.
 std::string text(std::string_view);
 
+// Whether an rvalue of this type has bytes, and owns them: constness of an owner reaches its bytes, and that of a view, such
+// as std::span or std::string_view, does not.
+template <class Bytes, class = void>
+constexpr bool owns_bytes = false;
+template <class Bytes>
+constexpr bool owns_bytes<
+    Bytes,
+    std::enable_if_t<
+        !std::is_reference_v<Bytes> && sizeof(*std::declval<Bytes &>().data()) == 1 &&
+        !std::is_const_v<std::remove_pointer_t<decltype(std::declval<Bytes &>().data())>> &&
+        std::is_const_v<std::remove_pointer_t<decltype(std::declval<const Bytes &>().data())>>>> = true;
+
 inline tg_str key(std::string_view key) noexcept { return {key.data(), key.size()}; }
 inline std::string_view view(const char *text) noexcept { return text == nullptr ? std::string_view() : text; }
 
@@ -376,10 +388,10 @@ class Writer {
     void write(std::string &&bytes) { write_owned(std::move(bytes)); }
 
     // Writes the bytes of a container, such as a std::vector<char> or a std::string, as write(std::string &&) does. The
-    // container is destroyed on any thread, once, also after a failure.
+    // container is destroyed on any thread, once, also after a failure. Views, such as std::span, own no bytes: write()
+    // copies those, and the other write_owned is told when they may go.
     template <class Bytes>
-    std::enable_if_t<!std::is_lvalue_reference_v<Bytes> && sizeof(*std::declval<Bytes &>().data()) == 1> write_owned(
-        Bytes &&bytes) {
+    std::enable_if_t<detail::owns_bytes<Bytes>> write_owned(Bytes &&bytes) {
         tg_writer *writer = get();
         auto owned = std::make_unique<Bytes>(std::move(bytes));
         auto *data = owned->data();
@@ -388,6 +400,9 @@ class Writer {
         // Whatever the call returns, it has the bytes destroyed.
         detail::check(tg_writer_write_owned(writer, data, length, destroy, owned.release()));
     }
+
+    template <class Bytes>
+    std::enable_if_t<!detail::owns_bytes<Bytes>> write_owned(Bytes &&bytes) = delete;
 
     // Writes memory without a copy where it is 64 KiB or more. `release` is called once, on any thread, perhaps before
     // this returns, and also if this throws; until then the memory must stay as it is. It must not block or throw.

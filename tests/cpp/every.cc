@@ -1,15 +1,33 @@
 // Tests of tidegate.hpp.
 #include "check.hpp"
 
+#include <array>
 #include <atomic>
+#include <deque>
 #include <sstream>
 #include <thread>
+
+#include <dlfcn.h>
 
 using namespace tidegate;
 
 static_assert(!std::is_copy_constructible_v<Writer> && std::is_nothrow_move_constructible_v<Writer>);
 static_assert(!std::is_copy_constructible_v<Reader> && std::is_nothrow_move_constructible_v<Reader>);
 static_assert(std::is_nothrow_destructible_v<Writer> && std::is_nothrow_copy_constructible_v<Error>);
+
+// Whether write_owned takes an rvalue of this type.
+template <class Bytes, class = void>
+constexpr bool takes = false;
+template <class Bytes>
+constexpr bool takes<Bytes, std::void_t<decltype(std::declval<Writer &>().write_owned(std::declval<Bytes>()))>> = true;
+static_assert(takes<std::string> && takes<std::vector<char>> && takes<std::vector<unsigned char>>);
+static_assert(takes<std::vector<std::byte>> && takes<std::array<char, 4>>);
+// Those that lend bytes of others would leave the library with memory that nobody keeps.
+static_assert(!takes<std::string_view> && !takes<const std::string_view>);
+static_assert(!takes<std::string &> && !takes<const std::string &> && !takes<std::vector<int>> && !takes<std::deque<char>>);
+#if defined(__cpp_lib_span)
+static_assert(!takes<std::span<char>> && !takes<std::span<const std::byte>> && !takes<std::span<char, 4>>);
+#endif
 
 TEST(an_error_says_all) {
     const Error error = THROWS(not_found, bucket().head("nothing"));
