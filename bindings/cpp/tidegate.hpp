@@ -948,7 +948,7 @@ class Engine {
 
 namespace detail {
 
-// Gathers small pieces for a Writer. After a failure every write throws that failure again.
+// Gathers small pieces for a Writer. After a failure every write throws that failure again; after finish() it fails.
 class WriteBuffer final : public std::streambuf {
   public:
     explicit WriteBuffer(Writer writer) : writer_(std::move(writer)), area_(64 << 10) { empty(); }
@@ -956,9 +956,12 @@ class WriteBuffer final : public std::streambuf {
     Object finish() {
         send(nullptr, 0);
         try {
-            return std::move(writer_).finish();
+            Object object = std::move(writer_).finish();
+            has_finished_ = true;
+            close();
+            return object;
         } catch (...) {
-            failure_ = std::current_exception();
+            fail();
             throw;
         }
     }
@@ -983,7 +986,7 @@ class WriteBuffer final : public std::streambuf {
         return count;
     }
     int sync() override {
-        send(nullptr, 0);
+        if (failure_ || !has_finished_) send(nullptr, 0);
         return 0;
     }
     // For tellp(), the only position that there is.
@@ -995,22 +998,30 @@ class WriteBuffer final : public std::streambuf {
 
   private:
     void empty() noexcept { setp(area_.data(), area_.data() + area_.size()); }
+    // Leaves no room, so that every later write comes to send().
+    void close() noexcept { setp(nullptr, nullptr); }
+    void fail() noexcept {
+        failure_ = std::current_exception();
+        close();
+    }
 
     // Writes what was gathered, then `more`.
     void send(const char *more, std::size_t length) {
         if (failure_) std::rethrow_exception(failure_);
         try {
+            if (has_finished_) throw Error(Kind::closed, "the stream was finished before");
             if (pptr() != pbase()) writer_.write(pbase(), static_cast<std::size_t>(pptr() - pbase()));
             empty();
             if (length != 0) writer_.write(more, length);
         } catch (...) {
-            failure_ = std::current_exception();
+            fail();
             throw;
         }
     }
 
     Writer writer_;
     std::vector<char> area_;
+    bool has_finished_ = false;
     std::exception_ptr failure_;
 };
 
@@ -1076,7 +1087,7 @@ class ostream : private detail::Held<detail::WriteBuffer>, public std::ostream {
 
     // Publishes the object. Throws the first failure of this stream, also after clear(); and Error with Kind::source
     // where failbit or badbit is set for another reason, such as a source that failed in `stream << source.rdbuf()`.
-    // After that the stream writes no more. Blocks.
+    // After that the stream takes no more bytes: a write sets badbit. Blocks.
     Object finish() {
         if (buffer_.failure()) std::rethrow_exception(buffer_.failure());
         if (fail())

@@ -430,8 +430,17 @@ TEST(streams) {
         for (int at = 0; at < 100000; ++at) out.put('x');
         CHECK(!store.find("lines"));
         CHECK(out.finish().size() == 8 + bytes.size() + 100000);
-        CHECK(!(out << "more" << std::flush) && out.bad());
+        // There is nothing to flush, and the stream is as good as it was.
+        CHECK(out << std::flush);
+        // Few bytes, which would fit into a buffer, are not lost silently.
+        CHECK(!(out << "more") && out.bad());
+        THROWS(closed, std::rethrow_exception(out.failure()));
+        out.clear();
+        CHECK(!out.put('x') && out.bad());
+        out.clear();
+        CHECK(!out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())) && out.bad());
         THROWS(closed, out.finish());
+        CHECK(store.head("lines").size() == 8 + bytes.size() + 100000);
 
         tidegate::istream in(store, "lines");
         std::string line;
@@ -459,7 +468,8 @@ TEST(a_stream_that_fails_publishes_nothing) {
     for (int at = 0; at < 200 && out; ++at) out << bytes;
     CHECK(out.bad());
     out.clear();
-    out << "more";
+    CHECK(!(out << "more") && out.bad());
+    out.clear();
     const Error cause = THROWS(permission_denied, out.finish());
     CHECK(cause.url() == setting("BUCKET") + "/refused");
     // It throws, where that is wanted: not ios_base::failure, but the cause.
