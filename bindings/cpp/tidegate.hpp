@@ -760,14 +760,13 @@ class Store {
         for (const std::string &key : keys) given.push_back(detail::key(key));
         std::vector<tg_error *> each(keys.size());
         std::vector<detail::Unique<tg_error, tg_error_free>> owned(keys.size());
-        const detail::Unique<tg_error, tg_error_free> failed(
+        detail::Unique<tg_error, tg_error_free> failed(
             tg_delete_many(get(), given.data(), given.size(), each.data()));
         std::vector<std::pair<std::string, Error>> left;
         for (std::size_t at = 0; at < keys.size(); ++at) owned[at].reset(each[at]);
         for (std::size_t at = 0; at < keys.size(); ++at)
             if (owned[at]) left.emplace_back(keys[at], Error(owned[at].release()));
-        if (failed && left.empty())
-            throw Error(static_cast<Kind>(tg_error_kind(failed.get())), tg_error_message(failed.get()));
+        if (failed && left.empty()) throw Error(failed.release());
         return left;
     }
 
