@@ -351,23 +351,28 @@ void a_second_call_at_the_same_moment_is_refused(void) {
     tg_engine_free(engine);
 }
 
-/* The server resets the connection in the middle of a part. */
+/* The server resets the connection in the middle of a part. Not every reset meets a write that sends the signal: five do
+ * almost surely. a_sigpipe_of_the_library_ends_no_program leaves nothing to chance. */
 void a_closed_socket_raises_no_signal(void) {
+    static const char *const names[] = {"reset-1", "reset-2", "reset-3", "reset-4", "reset-5"};
     tg_engine *engine = engine_with("memory", "64MiB", NULL);
     tg_store *store = bucket(engine);
-    unsigned char *bytes = content(20 * MIB);
+    unsigned char *bytes = content(12 * MIB);
     struct sigaction action;
     tg_progress progress;
     tg_writer *writer;
+    size_t i;
     CHECK(sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
-    OK(tg_writer_open(store, key("reset"), NULL, &writer));
-    OK(tg_writer_write(writer, bytes, 20 * MIB));
-    OK(tg_writer_finish(writer, NULL));
-    progress.struct_size = sizeof progress;
-    OK(tg_writer_progress(writer, &progress));
-    CHECK(progress.retries > 0);
-    tg_writer_free(writer);
-    check_content(store, "reset", 20 * MIB);
+    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+        OK(tg_writer_open(store, key(names[i]), NULL, &writer));
+        OK(tg_writer_write(writer, bytes, 12 * MIB));
+        OK(tg_writer_finish(writer, NULL));
+        progress.struct_size = sizeof progress;
+        OK(tg_writer_progress(writer, &progress));
+        CHECK(progress.retries > 0);
+        tg_writer_free(writer);
+        check_content(store, names[i], 12 * MIB);
+    }
     CHECK(sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
     tg_store_free(store);
     tg_engine_free(engine);

@@ -39,11 +39,12 @@ FAULTS += [
     {
         "operation": "UploadPart",
         "action": {"reset_request": {"after_bytes": 300_000}},
-        "key_prefix": "reset",
+        "key_prefix": f"reset-{number}",
         "times": 1,
-    },
-    {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
+    }
+    for number in range(1, 6)
 ]
+FAULTS += [{"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"}]
 
 
 def run(*command, limit=120, **options):
