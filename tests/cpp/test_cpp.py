@@ -136,6 +136,17 @@ def test_the_first_example_of_the_guide_uploads(prefix, env, server, tmp_path): 
     assert b"s4://bucket" in failed.stderr
 
 
+def test_cmake_links_programs_of_cxx_with_threads(prefix, tmp_path):  # noqa: F811
+    """A std::future needs them, where they are no part of the C library."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(asks CXX)\nfind_package(Tidegate REQUIRED)\n"
+        'get_target_property(links Tidegate::cpp INTERFACE_LINK_LIBRARIES)\nmessage(STATUS "links=${links}")\n'
+        "if(NOT TARGET Threads::Threads)\n  message(FATAL_ERROR none)\nendif()\n"
+    )
+    said = run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert "links=Tidegate::tidegate;Threads::Threads" in said
+
+
 def test_the_other_examples_of_the_guide_run(prefix, env, tmp_path):  # noqa: F811
     """By what pkg-config says. Each block is a function, which `main` calls on a store in memory."""
     others = blocks("cpp")[1:]
