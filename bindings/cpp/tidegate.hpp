@@ -103,6 +103,18 @@ using Unique = std::unique_ptr<T, Free<free>>;
 // Text that ends with a NUL. Text that has one would be cut off there, so it is refused.
 std::string text(std::string_view);
 
+// Whether an rvalue of this type has bytes, and owns them: constness of an owner reaches its bytes, and that of a view, such
+// as std::span or std::string_view, does not.
+template <class Bytes, class = void>
+constexpr bool owns_bytes = false;
+template <class Bytes>
+constexpr bool owns_bytes<
+    Bytes,
+    std::enable_if_t<
+        !std::is_reference_v<Bytes> && sizeof(*std::declval<Bytes &>().data()) == 1 &&
+        !std::is_const_v<std::remove_pointer_t<decltype(std::declval<Bytes &>().data())>> &&
+        std::is_const_v<std::remove_pointer_t<decltype(std::declval<const Bytes &>().data())>>>> = true;
+
 inline tg_str key(std::string_view key) noexcept { return {key.data(), key.size()}; }
 inline std::string_view view(const char *text) noexcept { return text == nullptr ? std::string_view() : text; }
 
@@ -376,10 +388,10 @@ class Writer {
     void write(std::string &&bytes) { write_owned(std::move(bytes)); }
 
     // Writes the bytes of a container, such as a std::vector<char> or a std::string, as write(std::string &&) does. The
-    // container is destroyed on any thread, once, also after a failure.
+    // container is destroyed on any thread, once, also after a failure. Views, such as std::span, own no bytes: write()
+    // copies those, and the other write_owned is told when they may go.
     template <class Bytes>
-    std::enable_if_t<!std::is_lvalue_reference_v<Bytes> && sizeof(*std::declval<Bytes &>().data()) == 1> write_owned(
-        Bytes &&bytes) {
+    std::enable_if_t<detail::owns_bytes<Bytes>> write_owned(Bytes &&bytes) {
         tg_writer *writer = get();
         auto owned = std::make_unique<Bytes>(std::move(bytes));
         auto *data = owned->data();
@@ -388,6 +400,9 @@ class Writer {
         // Whatever the call returns, it has the bytes destroyed.
         detail::check(tg_writer_write_owned(writer, data, length, destroy, owned.release()));
     }
+
+    template <class Bytes>
+    std::enable_if_t<!detail::owns_bytes<Bytes>> write_owned(Bytes &&bytes) = delete;
 
     // Writes memory without a copy where it is 64 KiB or more. `release` is called once, on any thread, perhaps before
     // this returns, and also if this throws; until then the memory must stay as it is. It must not block or throw.
@@ -745,14 +760,13 @@ class Store {
         for (const std::string &key : keys) given.push_back(detail::key(key));
         std::vector<tg_error *> each(keys.size());
         std::vector<detail::Unique<tg_error, tg_error_free>> owned(keys.size());
-        const detail::Unique<tg_error, tg_error_free> failed(
+        detail::Unique<tg_error, tg_error_free> failed(
             tg_delete_many(get(), given.data(), given.size(), each.data()));
         std::vector<std::pair<std::string, Error>> left;
         for (std::size_t at = 0; at < keys.size(); ++at) owned[at].reset(each[at]);
         for (std::size_t at = 0; at < keys.size(); ++at)
             if (owned[at]) left.emplace_back(keys[at], Error(owned[at].release()));
-        if (failed && left.empty())
-            throw Error(static_cast<Kind>(tg_error_kind(failed.get())), tg_error_message(failed.get()));
+        if (failed && left.empty()) throw Error(failed.release());
         return left;
     }
 
@@ -933,7 +947,7 @@ class Engine {
 
 namespace detail {
 
-// Gathers small pieces for a Writer. After a failure every write throws that failure again.
+// Gathers small pieces for a Writer. After a failure every write throws that failure again; after finish() it fails.
 class WriteBuffer final : public std::streambuf {
   public:
     explicit WriteBuffer(Writer writer) : writer_(std::move(writer)), area_(64 << 10) { empty(); }
@@ -941,9 +955,12 @@ class WriteBuffer final : public std::streambuf {
     Object finish() {
         send(nullptr, 0);
         try {
-            return std::move(writer_).finish();
+            Object object = std::move(writer_).finish();
+            has_finished_ = true;
+            close();
+            return object;
         } catch (...) {
-            failure_ = std::current_exception();
+            fail();
             throw;
         }
     }
@@ -968,7 +985,7 @@ class WriteBuffer final : public std::streambuf {
         return count;
     }
     int sync() override {
-        send(nullptr, 0);
+        if (failure_ || !has_finished_) send(nullptr, 0);
         return 0;
     }
     // For tellp(), the only position that there is.
@@ -980,22 +997,30 @@ class WriteBuffer final : public std::streambuf {
 
   private:
     void empty() noexcept { setp(area_.data(), area_.data() + area_.size()); }
+    // Leaves no room, so that every later write comes to send().
+    void close() noexcept { setp(nullptr, nullptr); }
+    void fail() noexcept {
+        failure_ = std::current_exception();
+        close();
+    }
 
     // Writes what was gathered, then `more`.
     void send(const char *more, std::size_t length) {
         if (failure_) std::rethrow_exception(failure_);
         try {
+            if (has_finished_) throw Error(Kind::closed, "the stream was finished before");
             if (pptr() != pbase()) writer_.write(pbase(), static_cast<std::size_t>(pptr() - pbase()));
             empty();
             if (length != 0) writer_.write(more, length);
         } catch (...) {
-            failure_ = std::current_exception();
+            fail();
             throw;
         }
     }
 
     Writer writer_;
     std::vector<char> area_;
+    bool has_finished_ = false;
     std::exception_ptr failure_;
 };
 
@@ -1061,7 +1086,7 @@ class ostream : private detail::Held<detail::WriteBuffer>, public std::ostream {
 
     // Publishes the object. Throws the first failure of this stream, also after clear(); and Error with Kind::source
     // where failbit or badbit is set for another reason, such as a source that failed in `stream << source.rdbuf()`.
-    // After that the stream writes no more. Blocks.
+    // After that the stream takes no more bytes: a write sets badbit. Blocks.
     Object finish() {
         if (buffer_.failure()) std::rethrow_exception(buffer_.failure());
         if (fail())

@@ -26,12 +26,16 @@
     TEST(callbacks_call_what_does_not_block)              \
     TEST(a_second_call_at_the_same_moment_is_refused)     \
     TEST(a_closed_socket_raises_no_signal)                \
+    TEST(a_sigpipe_of_the_library_ends_no_program)        \
+    TEST(a_sigpipe_that_another_took_is_not_waited_for)   \
     TEST(a_thousand_writers_share_16_mib)                 \
     TEST(step_prepare)                                    \
     TEST(step_commit)                                     \
     TEST(step_persist)                                    \
     TEST(step_resume)                                     \
-    TEST(step_exit_with_open_writers)
+    TEST(step_exit_with_open_writers)                     \
+    TEST(step_call_in_an_exit_handler)                    \
+    TEST(step_exit_in_a_callback)
 
 #define DECLARE(name) void name(void);
 TESTS(DECLARE)

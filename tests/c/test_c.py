@@ -6,8 +6,10 @@
 
 import os
 import re
+import shutil
 import socket
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,11 +41,12 @@ FAULTS += [
     {
         "operation": "UploadPart",
         "action": {"reset_request": {"after_bytes": 300_000}},
-        "key_prefix": "reset",
+        "key_prefix": f"reset-{number}",
         "times": 1,
-    },
-    {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
+    }
+    for number in range(1, 6)
 ]
+FAULTS += [{"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"}]
 
 
 def run(*command, limit=120, **options):
@@ -112,6 +115,13 @@ def test_a_program_exits_with_open_writers(suite, env, server):
     run(suite, "step_exit_with_open_writers", env=env, limit=30)
     bucket = env["BUCKET"].removeprefix("s3://")
     assert "Contents" not in server.endpoint.client().list_objects_v2(Bucket=bucket)
+
+
+@pytest.mark.parametrize("step", ["step_call_in_an_exit_handler", "step_exit_in_a_callback"])
+def test_a_program_makes_calls_while_it_exits(suite, env, step):
+    run(suite, step, env=env, limit=60)
+    # The handler's last act: an exit status of 0 does not say that it ran.
+    assert (Path(env["DIRECTORY"]) / "exit").read_text() == "done"
 
 
 @pytest.mark.parametrize(
@@ -211,6 +221,58 @@ def test_cmake_finds_both_libraries(prefix, env, tmp_path):
     for name in ("read_ranges", "read_ranges_static"):
         said = run(build / name, f"{env['DIRECTORY']}/objects", "table", "1-2", env=env)
         assert said == "1-2: 3132\n"
+
+
+VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+
+
+@pytest.fixture
+def moved(prefix, tmp_path):
+    """What was installed, at another place, as a package manager or an archive leaves it."""
+    return shutil.copytree(prefix, tmp_path / "elsewhere", symlinks=True)
+
+
+def test_what_is_installed_may_be_moved(moved, env, tmp_path):
+    program = tmp_path / "read_ranges"
+    compiled(moved, ROOT / "examples/c/read_ranges.c", program)
+    pkg_config = {**os.environ, "PKG_CONFIG_PATH": str(moved / "lib/pkgconfig")}
+    for name, folder in (("includedir", "include"), ("libdir", "lib")):
+        said = run("pkg-config", f"--variable={name}", "tidegate", env=pkg_config).strip()
+        assert Path(said).resolve() == (moved / folder).resolve()
+    build = tmp_path / "build"
+    run("cmake", "-S", ROOT / "examples/c", "-B", build, f"-DCMAKE_PREFIX_PATH={moved}")
+    run("cmake", "--build", build)
+    (Path(env["DIRECTORY"]) / "objects/table").write_bytes(b"0123456789")
+    for built, environment in ((program, with_library(moved, env)), (build / "read_ranges", env)):
+        assert run(built, f"{env['DIRECTORY']}/objects", "table", "1-2", env=environment) == "1-2: 3132\n"
+
+
+def versions():
+    """Versions that a program may ask CMake for, and whether this one will do."""
+    major, minor, patch = map(int, VERSION.split("."))
+    yield f"{major}.{minor}", True
+    yield VERSION, True
+    yield f"{VERSION} EXACT", True
+    yield f"{major}.{minor}.{patch + 1}", False
+    yield f"{major + 1}.0", False
+    yield f"{major}.{minor + 1}", False
+    if patch > 0:
+        yield f"{major}.{minor}.{patch - 1}", True
+    # Before 1.0, the second number says what is compatible; from then on, the first one.
+    if minor > 0:
+        yield f"{major}.{minor - 1}", major > 0
+    if major > 0:
+        yield f"{major - 1}.{minor}", False
+
+
+@pytest.mark.parametrize(("asked", "is_found"), [*versions()])
+def test_cmake_is_asked_for_a_version(prefix, tmp_path, asked, is_found):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(asks C)\n"
+        f"find_package(Tidegate {asked} QUIET)\nmessage(STATUS found=${{Tidegate_FOUND}})\n"
+    )
+    said = run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert f"found={int(is_found)}" in said
 
 
 def test_an_upload_from_a_socket(prefix, env, server, tmp_path):

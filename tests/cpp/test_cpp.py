@@ -44,6 +44,7 @@ FAULTS = [
         "key_prefix": "refused",
     },
     {"operation": "UploadPart", "action": "hold_answer", "key_prefix": "hold-part"},
+    {"operation": "PutObject", "action": "hold_answer", "key_prefix": "hold-put"},
     {"operation": "GetObject", "action": "hold_answer", "key_prefix": "hold-get"},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
 ]
@@ -102,6 +103,12 @@ def test_another_process_resumes(programs, env):
     run(programs / "cxx17", "step_resume", env=env)
 
 
+def test_static_destructors_make_calls(programs, env, tmp_path):
+    run(programs / "cxx17", "step_static_destructors", env=env)
+    # The destructor's last act: an exit status of 0 does not say that it ran.
+    assert (tmp_path / "late").read_text() == "done"
+
+
 @pytest.mark.parametrize("header", ["tidegate.hpp", "tidegate_velox.hpp"])
 def test_the_headers_compile_alone_and_twice(header):
     """As C++20, with the interfaces of an older Velox, and without a copy of anything in two files."""
@@ -127,6 +134,17 @@ def test_the_first_example_of_the_guide_uploads(prefix, env, server, tmp_path): 
     failed = subprocess.run([build / "program", "s4://bucket", "a"], env=env, input=b"", capture_output=True)
     assert failed.returncode == 1
     assert b"s4://bucket" in failed.stderr
+
+
+def test_cmake_links_programs_of_cxx_with_threads(prefix, tmp_path):  # noqa: F811
+    """A std::future needs them, where they are no part of the C library."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(asks CXX)\nfind_package(Tidegate REQUIRED)\n"
+        'get_target_property(links Tidegate::cpp INTERFACE_LINK_LIBRARIES)\nmessage(STATUS "links=${links}")\n'
+        "if(NOT TARGET Threads::Threads)\n  message(FATAL_ERROR none)\nendif()\n"
+    )
+    said = run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert "links=Tidegate::tidegate;Threads::Threads" in said
 
 
 def test_the_other_examples_of_the_guide_run(prefix, env, tmp_path):  # noqa: F811

@@ -20,6 +20,12 @@
  * leave the memory as it is. The child makes engines of its own. The library handles no signals, and raises none: writes
  * to closed sockets fail as errors, whatever SIGPIPE is set to. It is never unloaded.
  *
+ * Callbacks run where SIGPIPE is blocked, and a program that one starts inherits that: unblock it in the child, between
+ * fork and exec, or by posix_spawnattr_setsigmask. Never on the callback's own thread, where one may be pending.
+ *
+ * Exit. Handlers of atexit, and destructors of static and of thread-local objects, may make every call. Where a callback
+ * calls exit, they run on a thread of the engine: then a call that blocks fails there, as in the callback.
+ *
  * Text is UTF-8. Sizes and offsets are bytes.
  */
 

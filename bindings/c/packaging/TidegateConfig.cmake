@@ -1,5 +1,7 @@
 # Tidegate::tidegate is the shared library, Tidegate::static the static one; Tidegate::cpp adds the headers of C++ to the
-# shared one.
+# shared one, and threads.
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
 get_filename_component(_tidegate_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET Tidegate::tidegate)
@@ -21,6 +23,6 @@ endif()
 if(NOT TARGET Tidegate::cpp)
   add_library(Tidegate::cpp INTERFACE IMPORTED)
   set_target_properties(Tidegate::cpp PROPERTIES
-    INTERFACE_LINK_LIBRARIES Tidegate::tidegate
+    INTERFACE_LINK_LIBRARIES "Tidegate::tidegate;Threads::Threads"
     INTERFACE_COMPILE_FEATURES cxx_std_17)
 endif()

@@ -18,7 +18,7 @@ use crate::error::{Failure, Outcome, TG_KIND_TIMEOUT, TG_KIND_UNAVAILABLE, failu
 use crate::operation::Operation;
 use crate::options::{given, tg_options};
 use crate::process::OfProcess;
-use crate::sigpipe;
+use crate::{sigpipe, thread};
 
 /// The engine and the runtime of its calls, shared by all that came from it.
 #[derive(Debug)]
@@ -101,7 +101,10 @@ impl Running {
         release_locks_in_children();
         let tide = options.engine()?.build()?;
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(2).thread_name("tidegate").on_thread_start(sigpipe::block).enable_all();
+        builder.worker_threads(2).thread_name("tidegate").enable_all().on_thread_start(|| {
+            sigpipe::block();
+            thread::belongs_to_engine();
+        });
         let runtime = builder.build().map_err(|error| system("the system gives no threads", error))?;
         let ending = TaskTracker::new();
         // Only a closed tracker tells when it is empty. It takes tasks all the same.

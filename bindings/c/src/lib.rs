@@ -31,6 +31,7 @@ mod recover;
 mod sigpipe;
 mod store;
 mod text;
+mod thread;
 mod writer;
 
 /// The version of this interface. It changes only if a program must be compiled again.

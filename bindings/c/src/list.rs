@@ -4,12 +4,13 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
+use std::thread::panicking;
 
 use futures::stream::Fuse;
 use futures::{FutureExt, StreamExt};
 use tidegate::Entry;
 use tidegate::store::ListStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::border::{call, free, handle, needed};
@@ -57,9 +58,18 @@ struct Rest {
     entries: Fuse<ListStream>,
     /// The error that ended the listing, while entries before it were not given yet.
     failed: Option<Failure>,
-    /// Whether the error was given: a call after it must not say that the listing has come to its end.
+    /// Whether the error was given, or a call has panicked: a call after it must not go on as if nothing were missing.
     has_failed: bool,
     page: Page,
+}
+
+/// The rest of a listing during one call. One that panics may have taken entries; one that is cancelled has taken none.
+struct InCall(OwnedMutexGuard<Rest>);
+
+impl Drop for InCall {
+    fn drop(&mut self) {
+        self.0.has_failed |= panicking();
+    }
 }
 
 /// The entries that the caller has, with what they point to.
@@ -130,8 +140,9 @@ fn next(list: Option<&tg_list>) -> Outcome<Operation<Listed>> {
     let list = needed(list, "list")?;
     let kept = list.rest.get()?.clone();
     let rest = kept.clone().try_lock_owned();
-    let mut rest = rest.map_err(|_| invalid("another call uses this listing at this moment"))?;
+    let mut in_call = InCall(rest.map_err(|_| invalid("another call uses this listing at this moment"))?);
     let next = Operation::new(&list.shared, CancellationToken::new(), async move {
+        let rest = &mut *in_call.0;
         if rest.has_failed {
             return Err(failure(TG_KIND_CLOSED, "", "an earlier call of this listing failed"));
         }
@@ -186,17 +197,18 @@ pub extern "C" fn tg_list_next(
 /// cancelled, the next call goes on where this one began.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_list_next_async(
-    list: Option<&tg_list>,
-    entries: Option<&mut MaybeUninit<*const tg_entry>>,
-    count: Option<&mut MaybeUninit<usize>>,
+    list: *const tg_list,
+    entries: *mut *const tg_entry,
+    count: *mut usize,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         // SAFETY: as the header demands.
-        let (entries, count) =
-            unsafe { (Slot::new(needed(entries, "entries")?), Slot::new(needed(count, "count")?)) };
+        let (list, entries, count, op) =
+            unsafe { (list.as_ref(), Slot::new(entries), Slot::new(count), Slot::new(op)) };
+        let (entries, count) = (needed(entries, "entries")?, needed(count, "count")?);
         let deliver = move |page: Listed| {
             let Listed(first, length) = page;
             entries.write(first);

@@ -1,7 +1,6 @@
 //! Memory of callers that a task uses while they wait, or until their `done` has run.
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::error::Outcome;
@@ -83,21 +82,24 @@ impl Target {
     }
 }
 
-/// Where the result of an asynchronous call goes.
+/// Where a result of an asynchronous call goes. Not a reference, which the function would have to itself until it returns:
+/// `done` may run before.
 pub(crate) struct Slot<T>(NonNull<T>);
 
 // SAFETY: only this uses its memory (`new`), so it may do so on another thread.
 unsafe impl<T> Send for Slot<T> {}
 
 impl<T> Slot<T> {
+    /// `None` if `out` is null.
+    ///
     /// # Safety
-    /// `out` is writable until `done` has run, and nobody else uses it meanwhile.
-    pub(crate) unsafe fn new(out: &mut MaybeUninit<T>) -> Self {
-        Self(NonNull::from(out).cast())
+    /// `out` is null, or it is aligned and writable until `done` has run, and nobody else uses it meanwhile.
+    pub(crate) unsafe fn new(out: *mut T) -> Option<Self> {
+        NonNull::new(out).map(Self)
     }
 
     pub(crate) fn write(self, value: T) {
-        // SAFETY: the pointer is from a reference, and still writable (`new`): `done` has not run.
+        // SAFETY: the pointer is aligned and still writable (`new`): `done` has not run.
         unsafe { self.0.write(value) }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +10,6 @@ use std::sync::mpsc::sync_channel;
 use std::task::{Context, Poll, Waker};
 
 use futures::FutureExt;
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::border::{free, handle, needed};
@@ -19,7 +17,9 @@ use crate::engine::Shared;
 use crate::error::{
     Failure, Outcome, TG_KIND_CANCELLED, TG_KIND_CLOSED, failure, invalid, panicked, tg_error,
 };
+use crate::memory::Slot;
 use crate::process::OfProcess;
+use crate::thread::is_of_engine;
 
 /// Tells that an asynchronous call has ended: with NULL, or with an error that it then owns. It runs exactly once, on a
 /// thread of the engine, and may call every function that does not block; one that blocks fails there.
@@ -51,12 +51,10 @@ pub extern "C" fn tg_op_free(op: Option<Box<tg_op>>) {
 
 /// Fails on a thread of an engine, whose calls must not wait for each other.
 pub(crate) fn may_block() -> Outcome {
-    match Handle::try_current() {
-        Ok(_) => {
-            Err(invalid("this call blocks, and this is a thread of an engine: use an asynchronous form"))
-        }
-        Err(_) => Ok(()),
+    if is_of_engine() {
+        return Err(invalid("this call blocks, and this is a thread of an engine: use an asynchronous form"));
     }
+    Ok(())
 }
 
 /// Fails if `done` is null.
@@ -155,7 +153,7 @@ impl<T: Send + 'static> Operation<T> {
         self,
         deliver: impl FnOnce(T) + Send + 'static,
         mut done: Done,
-        op: Option<&mut MaybeUninit<*mut tg_op>>,
+        op: Option<Slot<*mut tg_op>>,
     ) -> Outcome {
         let Self { shared, cancel, work, kept } = self;
         let runtime = shared.get().inspect_err(|_| done.done = None)?.runtime.clone();

@@ -8,6 +8,7 @@ use tidegate::upload::{Pending, Resumable};
 
 use crate::border::{call, free, handle, needed};
 use crate::error::{Outcome, tg_error};
+use crate::memory::Slot;
 use crate::object::tg_object;
 use crate::operation::{Done, Operation, tg_done, tg_op};
 use crate::store::{give, later, tg_store};
@@ -42,16 +43,16 @@ pub unsafe extern "C" fn tg_commit(
 /// The asynchronous form of tg_commit. `json` is copied; `object` must stay writable until `done` has run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_commit_async(
-    store: Option<&tg_store>,
+    store: *const tg_store,
     json: *const c_char,
-    object: Option<&mut MaybeUninit<*mut tg_object>>,
+    object: *mut *mut tg_object,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         // SAFETY: as the header demands.
-        let (commit, deliver) = unsafe { (commit(store, json)?, later(object)) };
+        let (commit, deliver, op) = unsafe { (commit(store.as_ref(), json)?, later(object), Slot::new(op)) };
         commit.start(deliver, Done::new(done, user)?, op)
     })
 }

@@ -286,19 +286,20 @@ pub unsafe extern "C" fn tg_reader_read_at(
 /// `done` has run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_reader_read_at_async(
-    reader: Option<&tg_reader>,
+    reader: *const tg_reader,
     offset: u64,
     to: *mut c_void,
     length: usize,
-    read: Option<&mut MaybeUninit<usize>>,
+    read: *mut usize,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         // SAFETY: as the header demands; the operation is dropped before `done` runs.
-        let (work, slot) =
-            unsafe { (read_at(reader, offset, to, length)?, Slot::new(needed(read, "read")?)) };
+        let (work, slot, op) =
+            unsafe { (read_at(reader.as_ref(), offset, to, length)?, Slot::new(read), Slot::new(op)) };
+        let slot = needed(slot, "read")?;
         work.start(move |length| slot.write(length), Done::new(done, user)?, op)
     })
 }
@@ -347,16 +348,16 @@ pub unsafe extern "C" fn tg_reader_read_ranges(
 /// be used by nobody else, until `done` has run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_reader_read_ranges_async(
-    reader: Option<&tg_reader>,
+    reader: *const tg_reader,
     ranges: *const tg_range,
     count: usize,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         // SAFETY: as the header demands; the operation is dropped before `done` runs.
-        let work = unsafe { read_ranges(reader, ranges, count) }?;
+        let (work, op) = unsafe { (read_ranges(reader.as_ref(), ranges, count)?, Slot::new(op)) };
         work.start(drop, Done::new(done, user)?, op)
     })
 }

@@ -2,6 +2,7 @@
 //! programs ignore it, those in C end by default. So the threads of an engine block it, and so does a caller's thread during
 //! each call, also for threads that a call starts. The write then fails with EPIPE, which is an error like others.
 
+use std::io::{Error, ErrorKind};
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -19,6 +20,18 @@ fn only_sigpipe() -> libc::sigset_t {
 fn has_sigpipe(set: &libc::sigset_t) -> bool {
     // SAFETY: the address is of an initialized set.
     unsafe { libc::sigismember(set, libc::SIGPIPE) == 1 }
+}
+
+/// Takes a pending SIGPIPE, and does not wait: one that was sent to the whole process may have gone to another thread.
+fn take_sigpipe() {
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    loop {
+        // SAFETY: the addresses are of an initialized set and of a time; nobody asks for more about the signal.
+        let taken = unsafe { libc::sigtimedwait(&only_sigpipe(), ptr::null_mut(), &at_once) };
+        if taken != -1 || Error::last_os_error().kind() != ErrorKind::Interrupted {
+            return;
+        }
+    }
 }
 
 /// Blocks SIGPIPE on this thread for good: on a thread of an engine.
@@ -51,13 +64,13 @@ impl Drop for Blocked {
         let Some(before) = &self.before else { return };
         let mut pending = MaybeUninit::uninit();
         // SAFETY: the address is of room for a set, which a call that succeeds initializes. SIGPIPE was not blocked
-        // before, so one that is pending came since, from a write of this thread, and `sigwait` takes it at once.
-        unsafe {
-            if libc::sigpending(pending.as_mut_ptr()) == 0 && has_sigpipe(&*pending.as_ptr()) {
-                let mut taken = 0;
-                libc::sigwait(&only_sigpipe(), &mut taken);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, before, ptr::null_mut());
+        // before, so one that is pending came since.
+        let is_pending =
+            unsafe { libc::sigpending(pending.as_mut_ptr()) == 0 && has_sigpipe(&*pending.as_ptr()) };
+        if is_pending {
+            take_sigpipe();
         }
+        // SAFETY: the address is of a set that the system initialized.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, ptr::null_mut()) };
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 use bytes::Bytes;
 use tidegate::Object;
@@ -108,19 +109,20 @@ pub unsafe extern "C" fn tg_put(
 /// `done` has run. Where any asynchronous form returns an error, nothing was begun and `done` does not run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_put_async(
-    store: Option<&tg_store>,
+    store: *const tg_store,
     key: tg_str,
     data: *const c_void,
     length: usize,
     options: Option<&tg_options>,
-    object: Option<&mut MaybeUninit<*mut tg_object>>,
+    object: *mut *mut tg_object,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         // SAFETY: as the header demands.
-        let (put, deliver) = unsafe { (put(store, key, data, length, options)?, later(object)) };
+        let (put, deliver, op) =
+            unsafe { (put(store.as_ref(), key, data, length, options)?, later(object), Slot::new(op)) };
         put.start(deliver, Done::new(done, user)?, op)
     })
 }
@@ -151,17 +153,17 @@ pub unsafe extern "C" fn tg_head(
 /// The asynchronous form of tg_head. `object` must stay writable until `done` has run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_head_async(
-    store: Option<&tg_store>,
+    store: *const tg_store,
     key: tg_str,
-    object: Option<&mut MaybeUninit<*mut tg_object>>,
+    object: *mut *mut tg_object,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
-        let object = needed(object, "object")?;
+        needed(NonNull::new(object), "object")?;
         // SAFETY: as the header demands.
-        let (head, deliver) = unsafe { (head(store, key)?, later(Some(object))) };
+        let (head, deliver, op) = unsafe { (head(store.as_ref(), key)?, later(object), Slot::new(op)) };
         head.start(deliver, Done::new(done, user)?, op)
     })
 }
@@ -256,13 +258,11 @@ pub(crate) fn give(object: Object, out: Option<&mut MaybeUninit<*mut tg_object>>
 /// The same for an asynchronous call.
 ///
 /// # Safety
-/// `out` is writable until `done` has run, and nobody else uses it meanwhile.
-pub(crate) unsafe fn later(
-    out: Option<&mut MaybeUninit<*mut tg_object>>,
-) -> impl FnOnce(Object) + Send + 'static {
+/// As for [`Slot::new`].
+pub(crate) unsafe fn later(out: *mut *mut tg_object) -> impl FnOnce(Object) + Send + 'static {
     // SAFETY: the caller promises it.
-    let slot = out.map(|out| unsafe { Slot::new(out) });
-    move |object| {
+    let slot = unsafe { Slot::new(out) };
+    move |object: Object| {
         if let Some(slot) = slot {
             slot.write(handle(object.into()));
         }

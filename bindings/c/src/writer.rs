@@ -237,17 +237,17 @@ pub unsafe extern "C" fn tg_writer_write(
 /// The asynchronous form of tg_writer_write. The memory must stay readable and unchanged until `done` has run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_writer_write_async(
-    writer: Option<&tg_writer>,
+    writer: *const tg_writer,
     data: *const c_void,
     length: usize,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         check_done(done)?;
         // SAFETY: the header demands it until `done` has run, and the operation is dropped before.
-        let write = unsafe { write(writer, data, length) }?;
+        let (write, op) = unsafe { (write(writer.as_ref(), data, length)?, Slot::new(op)) };
         write.start(drop, Done::new(done, user)?, op)
     })
 }
@@ -373,16 +373,16 @@ pub extern "C" fn tg_writer_finish(
 /// The asynchronous form of tg_writer_finish. `object` must stay writable until `done` has run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_writer_finish_async(
-    writer: Option<&tg_writer>,
-    object: Option<&mut MaybeUninit<*mut tg_object>>,
+    writer: *const tg_writer,
+    object: *mut *mut tg_object,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         check_done(done)?;
         // SAFETY: as the header demands.
-        let deliver = unsafe { later(object) };
+        let (writer, deliver, op) = unsafe { (writer.as_ref(), later(object), Slot::new(op)) };
         finish(writer)?.start(deliver, Done::new(done, user)?, op)
     })
 }
@@ -417,16 +417,17 @@ pub extern "C" fn tg_writer_prepare(
 /// The asynchronous form of tg_writer_prepare. `json` must stay writable until `done` has run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_writer_prepare_async(
-    writer: Option<&tg_writer>,
-    json: Option<&mut MaybeUninit<*mut c_char>>,
+    writer: *const tg_writer,
+    json: *mut *mut c_char,
     done: tg_done,
     user: *mut c_void,
-    op: Option<&mut MaybeUninit<*mut tg_op>>,
+    op: *mut *mut tg_op,
 ) -> Option<Box<tg_error>> {
     call(|| {
         check_done(done)?;
         // SAFETY: as the header demands.
-        let slot = unsafe { Slot::new(needed(json, "json")?) };
+        let (writer, slot, op) = unsafe { (writer.as_ref(), Slot::new(json), Slot::new(op)) };
+        let slot = needed(slot, "json")?;
         let deliver = move |text: CString| slot.write(text.into_raw());
         prepare(writer)?.start(deliver, Done::new(done, user)?, op)
     })

@@ -92,3 +92,23 @@ fn has_every_function(root: &Path, header: &str) {
     }
     assert!(count > 80, "{count} functions were found in the source");
 }
+
+/// What Rust borrows for a function stays borrowed until it returns. The `done` of an asynchronous call may run before that,
+/// on another thread: it reads the results and `op`, and may free the handle.
+#[test]
+fn asynchronous_functions_borrow_nothing_that_done_may_use() {
+    let mut count = 0;
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
+        let source = fs::read_to_string(file.unwrap().path()).unwrap();
+        for declared in source.split("extern \"C\" fn tg_").skip(1) {
+            let (declared, _) = declared.split_once(") -> ").unwrap_or((declared, ""));
+            let (name, parameters) = declared.split_once('(').unwrap();
+            if name.ends_with("_async") {
+                let borrowed = parameters.replace("options: Option<&tg_options>", "");
+                assert!(!borrowed.contains('&'), "tg_{name} borrows what `done` may use: {borrowed}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 9, "{count} asynchronous functions were found in the source");
+}
