@@ -334,3 +334,26 @@ def test_a_link_is_refused_also_if_what_needs_its_directory_waits(tidegate, on, 
         run = tidegate("sync", "--delete", "--links", "preserve", *dry, on.url("s/"), f"{tmp_path}/t/", env=on.env)
         assert run.exit == 1 and "x.rclonelink" in run.err, run
         assert os.readlink(tmp_path / "t/x") == "nowhere"
+
+
+ALIKE = [".tidegate-x.part", ".tidegate-0123456789ABCDEF-k.part", ".tidegate-note-k.part"]
+
+
+def test_files_with_names_like_unfinished_ones_are_files(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    for name in [*ALIKE, ".tidegate-0123456789abcdef-k.part"]:
+        write(tmp_path / "s" / name)
+    source = f"{tmp_path}/s/"
+    for words in [("cp", "-r"), ("sync",)]:
+        run = tidegate(*words, source, on.url(f"{words[0]}/"), env=on.env)
+        assert run.exit == 0 and on.keys(f"{words[0]}/") == sorted(f"{words[0]}/{name}" for name in ALIKE), run
+    check = tidegate("check", source, on.url("sync/"), env=on.env)
+    assert check.exit == 0 and "3 objects compared, no difference" in check.err, check
+    for words in [("cp", "-r"), ("sync",), ("mv", "-r")]:
+        run = tidegate(*words, on.url("cp/"), f"{tmp_path}/{words[0]}/", env=on.env)
+        assert run.exit == 0 and sorted(os.listdir(tmp_path / words[0])) == sorted(ALIKE), run
+    on.put("no/.tidegate-0123456789abcdef-k.part", b"1")
+    run = tidegate("cp", "-r", on.url("no/"), f"{tmp_path}/no/", env=on.env)
+    assert run.exit == 1 and "kept for files that are not finished" in run.err, run
+    run = tidegate("rm", "-r", source)
+    assert run.exit == 0 and os.listdir(tmp_path / "s") == [".tidegate-0123456789abcdef-k.part"], run
