@@ -357,3 +357,13 @@ def test_files_with_names_like_unfinished_ones_are_files(tidegate, embedded_buck
     assert run.exit == 1 and "kept for files that are not finished" in run.err, run
     run = tidegate("rm", "-r", source)
     assert run.exit == 0 and os.listdir(tmp_path / "s") == [".tidegate-0123456789abcdef-k.part"], run
+
+
+def test_keys_to_remove_that_cannot_be_kept_are_told_with_the_directory(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    on.put("extra", b"1")
+    write(tmp_path / "s/a")
+    env = {**on.env, "TMPDIR": f"{tmp_path}/nowhere"}
+    run = tidegate("sync", "--delete", tmp_path / "s", on.url(), env=env)
+    assert run.exit == 1 and f"in a temporary file in {tmp_path}/nowhere: " in run.err, run
+    assert run.err.endswith("; 1 object was copied\n") and on.keys() == ["a", "extra"], run

@@ -244,18 +244,19 @@ impl<'a> CopyReport<'a> {
             (Phase::Removing, Err(cause)) => return Err(cause),
             (_, copied) => copied,
         };
-        let all = text::count(totals.objects + totals.failed, "object");
         match copied {
             Ok(()) if totals.failed == 0 => {
                 Ok(Closed { target: totals.label.map(|(_, target)| target), verified: totals.verified })
             }
-            Ok(()) => Err(CommandFailure::Failed(format!("{} of {all} could not be copied", totals.failed))),
+            Ok(()) => {
+                let all = text::count(totals.objects + totals.failed, "object");
+                Err(CommandFailure::Failed(format!("{} of {all} could not be copied", totals.failed)))
+            }
             // Nothing was copied, so the exit code is that of the cause.
             Err(cause) if totals.objects == 0 && totals.told == 0 => Err(cause),
             Err(cause) => Err(match cause.sentence() {
                 Some(why) if totals.is_tree => {
-                    let copied = totals.objects;
-                    CommandFailure::Failed(format!("stopped: {why}; {copied} of {all} were copied"))
+                    CommandFailure::Failed(format!("stopped: {why}; {}", totals.until_stopped()))
                 }
                 _ => cause,
             }),
@@ -276,6 +277,16 @@ impl Totals {
         if !self.is_tree {
             self.label = Some((copied.source, copied.target));
         }
+    }
+
+    /// How far the work has come. How many objects there are was not found out.
+    fn until_stopped(&self) -> String {
+        let were = if self.objects == 1 { "was" } else { "were" };
+        let mut line = format!("{} {were} copied", text::count(self.objects, "object"));
+        if self.failed > 0 {
+            line += &format!(", {} could not be", self.failed);
+        }
+        line
     }
 
     fn line(&self, seconds: f64) -> Option<String> {
