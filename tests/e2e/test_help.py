@@ -44,6 +44,11 @@ def test_every_command_explains_itself(tidegate):
         assert short.text.startswith(title + "\n\nUsage: "), short
 
 
+def test_the_codes_of_a_command_that_cannot_run_are_told(tidegate):
+    text = " ".join(tidegate("cp", "--help", env=WIDE).text.split())
+    assert "127 if there is no such command, 126 if it cannot be started, 124 if its time was up" in text
+
+
 def test_help_without_a_command_is_the_short_one(tidegate):
     run = tidegate(env=WIDE)
     assert run.exit == 2 and run.text == "", run

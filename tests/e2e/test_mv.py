@@ -312,6 +312,16 @@ def test_a_source_that_cannot_be_removed_is_named(tidegate, place, knobs):
     assert source.held() == target.held() == {"a": b"data"}
 
 
+def test_what_is_copied_and_not_removed_counts_as_not_moved(tidegate, place, knobs):
+    source, target = place("embedded"), place("embedded")
+    for key in "abc":
+        source.put(f"t/{key}", b"data")
+    knobs(faults=[{"operation": "DeleteObject", "key_prefix": f"{source.prefix}t/b", "action": DENIED}])
+    run = tidegate("mv", "-r", source.url("t/"), target.url(), env=source.env)
+    assert run.exit == 1 and run.err.endswith("error: 1 of 3 objects could not be moved\n"), run
+    assert (source.held(), sorted(target.held())) == ({"t/b": b"data"}, ["a", "b", "c"]), run
+
+
 @pytest.mark.parametrize("end", ["interrupt", "killed"])
 @pytest.mark.parametrize(("source", "target"), [("disk", "embedded"), ("embedded", "disk"), ("embedded", "embedded")])
 def test_interrupted_nothing_is_lost(tidegate, place, knobs, counts, source, target, end):

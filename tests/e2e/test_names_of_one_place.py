@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from harness.lines import one_sentence
 from harness.s3 import Bucket
 
 
@@ -93,3 +94,35 @@ def test_a_check_of_a_prefix_that_is_mistyped_fails(tidegate, embedded_bucket, t
     on.put("right/a", b"1")
     run = tidegate("check", on.url("wrong"), tmp_path / "none", env=on.env)
     assert run.exit == 3 and "there is no object below it" in run.err, run
+
+
+IN_THE_WAY = [
+    ("ObjectParentIsFile", 409),
+    ("ExistingObjectIsFile", 409),
+    ("ExistingObjectIsDirectory", 409),
+    ("XMinioParentIsObject", 400),
+    ("XMinioObjectExistsAsDirectory", 409),
+]
+
+
+@pytest.mark.parametrize(("code", "status"), IN_THE_WAY)
+def test_a_refusal_for_an_object_in_the_way_is_told_at_once(
+    tidegate, embedded_bucket, knobs, counts, tmp_path, code, status
+):
+    on = embedded_bucket
+    write(tmp_path / "f", "1")
+    knobs(faults=[{"operation": "PutObject", "action": {"error": {"status": status, "code": code}}}])
+    counts.reset()
+    run = tidegate("cp", tmp_path / "f", on.url("x/y"), env=on.env)
+    one_sentence(run, on.url("x/y"), "in the way: this server keeps keys as paths", code, exit=1)
+    assert counts()["PutObject"] == 1 and "check the endpoint" not in run.err, run
+
+
+def test_a_key_below_an_object_is_refused_where_objects_are_files(tidegate, versitygw, tmp_path):
+    on = Bucket(versitygw.endpoint)
+    write(tmp_path / "f", "1")
+    on.put("x", b"1")
+    on.put("d/y", b"1")
+    for key, says in [("x/y", "one above this key is an object"), ("d", "there are objects below this key")]:
+        one_sentence(tidegate("cp", tmp_path / "f", on.url(key), env=on.env), on.url(key), says, exit=1)
+    assert on.keys() == ["d/y", "x"]

@@ -5,6 +5,8 @@ import socket
 
 import pytest
 
+from harness.s3 import Bucket
+
 
 def write(path, text="1"):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -334,3 +336,83 @@ def test_a_link_is_refused_also_if_what_needs_its_directory_waits(tidegate, on, 
         run = tidegate("sync", "--delete", "--links", "preserve", *dry, on.url("s/"), f"{tmp_path}/t/", env=on.env)
         assert run.exit == 1 and "x.rclonelink" in run.err, run
         assert os.readlink(tmp_path / "t/x") == "nowhere"
+
+
+ALIKE = [".tidegate-x.part", ".tidegate-0123456789ABCDEF-k.part", ".tidegate-note-k.part"]
+
+
+def test_files_with_names_like_unfinished_ones_are_files(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    for name in [*ALIKE, ".tidegate-0123456789abcdef-k.part"]:
+        write(tmp_path / "s" / name)
+    source = f"{tmp_path}/s/"
+    for words in [("cp", "-r"), ("sync",)]:
+        run = tidegate(*words, source, on.url(f"{words[0]}/"), env=on.env)
+        assert run.exit == 0 and on.keys(f"{words[0]}/") == sorted(f"{words[0]}/{name}" for name in ALIKE), run
+    check = tidegate("check", source, on.url("sync/"), env=on.env)
+    assert check.exit == 0 and "3 objects compared, no difference" in check.err, check
+    for words in [("cp", "-r"), ("sync",), ("mv", "-r")]:
+        run = tidegate(*words, on.url("cp/"), f"{tmp_path}/{words[0]}/", env=on.env)
+        assert run.exit == 0 and sorted(os.listdir(tmp_path / words[0])) == sorted(ALIKE), run
+    on.put("no/.tidegate-0123456789abcdef-k.part", b"1")
+    run = tidegate("cp", "-r", on.url("no/"), f"{tmp_path}/no/", env=on.env)
+    assert run.exit == 1 and "kept for files that are not finished" in run.err, run
+    run = tidegate("rm", "-r", source)
+    assert run.exit == 0 and os.listdir(tmp_path / "s") == [".tidegate-0123456789abcdef-k.part"], run
+
+
+def test_an_empty_object_whose_key_is_the_prefix_is_left_alone(tidegate, on):
+    for key in ["t/", "t/x", "u/x", "v/old", "w/", "w/old"]:
+        on.put(key, b"")
+    for source, target in [("t", "v"), ("t", "w"), ("u", "w/")]:
+        run = tidegate("sync", "--delete", on.url(source), on.url(target), env=on.env)
+        assert run.exit == 0 and tidegate("check", on.url(source), on.url(target), env=on.env).exit == 0, run
+    assert on.keys() == ["t/", "t/x", "u/x", "v/x", "w/", "w/x"]
+
+
+def test_data_whose_key_is_the_prefix_is_synchronized_as_cp_copies_it(tidegate, embedded_bucket):
+    on = embedded_bucket
+    on.put("t/", b"data")
+    on.put("v/x", b"old")
+    trees = on.url("t"), on.url("v")
+    check = tidegate("check", *trees, env=on.env)
+    assert check.exit == 1 and f"missing   {on.url('t/')}\n" in check.text, check
+    dry = tidegate("sync", "--delete", "--dry-run", *trees, env=on.env)
+    assert dry.exit == 0 and f"copy {on.url('t/')} -> {on.url('v/')}" in dry.text, dry
+    run = tidegate("sync", "--delete", *trees, env=on.env)
+    assert run.exit == 0 and on.keys("v") == ["v/"] and on.get("v/") == b"data", run
+    check = tidegate("check", *trees, env=on.env)
+    assert check.exit == 0 and "1 object compared, no difference" in check.err, check
+    on.put("t/", b"other")
+    assert tidegate("sync", *trees, env=on.env).exit == 0 and on.get("v/") == b"other"
+    on.put("w/x", b"new")
+    run = tidegate("sync", on.url("w"), on.url("v"), env=on.env)
+    assert run.exit == 0 and on.keys("v") == ["v/", "v/x"], run
+    for dry in [("--dry-run",), ()]:
+        run = tidegate("sync", "-v", "--delete", *dry, on.url("w"), on.url("v"), env=on.env)
+        assert run.exit == 0 and f"remove {on.url('v/')}\n" in run.text, run
+    assert on.keys("v") == ["v/x"]
+
+
+def test_data_whose_key_is_the_prefix_has_no_name_in_a_bucket_or_directory(tidegate, embedded, tmp_path):
+    on, other = Bucket(embedded.endpoint), Bucket(embedded.endpoint)
+    on.put("t/", b"data")
+    on.put("t/x", b"1")
+    for target, says in [(other.url(), "an object needs a name"), (f"{tmp_path}/t", "can't be a file")]:
+        for dry in [("--dry-run",), ()]:
+            run = tidegate("sync", *dry, on.url("t"), target, env=on.env)
+            assert run.exit == 1 and f"{on.url('t/')}: " in run.err and says in run.err, run
+    assert other.keys() == ["x"] and texts(tmp_path / "t") == {"x": "1"}
+    # The other way round it is an extra.
+    run = tidegate("sync", "--delete", other.url(), on.url("t"), env=on.env)
+    assert run.exit == 0 and on.keys() == ["t/x"], run
+
+
+def test_keys_to_remove_that_cannot_be_kept_are_told_with_the_directory(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    on.put("extra", b"1")
+    write(tmp_path / "s/a")
+    env = {**on.env, "TMPDIR": f"{tmp_path}/nowhere"}
+    run = tidegate("sync", "--delete", tmp_path / "s", on.url(), env=env)
+    assert run.exit == 1 and f"in a temporary file in {tmp_path}/nowhere: " in run.err, run
+    assert run.err.endswith("; 1 object was copied\n") and on.keys() == ["a", "extra"], run

@@ -29,6 +29,7 @@ mod tree;
 mod verdict;
 
 pub use tree::Tree;
+use tree::TreeKeys;
 pub(crate) use tree::key_of;
 pub use verdict::Comparison;
 pub(crate) use verdict::{CompareOptions, CompareRules, Difference, Sides, Verdict, time_of_file};
@@ -140,10 +141,10 @@ impl Trees {
 
     /// The steps for the keys of both trees, in order. Lists both sides.
     pub(crate) fn steps(&self) -> impl Stream<Item = PlanStep> + '_ {
-        let as_files = self.source.is_local() || self.target.is_local();
+        let keys = TreeKeys::of(&self.source, &self.target);
         let names = self.filter.of_names();
-        let source = OrderedListing::new(self.source.list(&names, as_files));
-        let target = OrderedListing::new(self.target.list_target(&names, as_files));
+        let source = OrderedListing::new(self.source.list(&names, keys));
+        let target = OrderedListing::new(self.target.list_target(&names, keys));
         merge(source, target).filter_map(|pair| future::ready(self.plan().next(pair, &self.target)))
     }
 

@@ -34,7 +34,11 @@ pub enum Error {
     #[error(transparent)]
     Disorder(#[from] Disorder),
     /// A store lists in another order than that of the keys, and the listing could not be sorted.
-    #[error("{}: the listing could not be sorted through a temporary file: {error}", printable(tree))]
+    #[error(
+        "{}: the listing could not be sorted through a temporary file in {}: {error}",
+        printable(tree),
+        temporary_directory()
+    )]
     Unsorted {
         /// The URL of the tree.
         tree: String,
@@ -217,6 +221,11 @@ fn incomplete(report: &Report, cause: Option<&Error>) -> String {
         Some(cause) => format!("{failed} of {all} failed, then stopped: {cause}"),
         None => format!("{failed} of {all} failed"),
     }
+}
+
+/// The directory of temporary files, for the message of one that failed.
+pub(crate) fn temporary_directory() -> String {
+    printable(&std::env::temp_dir().display().to_string()).into_owned()
 }
 
 /// A hint for keys that look like patterns of another tool.

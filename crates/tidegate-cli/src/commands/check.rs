@@ -94,7 +94,9 @@ async fn show(mut run: Run, invocation: &Invocation) -> Outcome {
         if out.is_json() {
             out.json(&FoundDifference { key: &key, difference, source, target })?;
         } else {
-            writeln!(out, "{difference:8}  {key}")?;
+            // The object whose key is the prefix has no name of its own.
+            let name = if key.is_empty() { source.or(target).unwrap_or_default() } else { key };
+            writeln!(out, "{difference:8}  {name}")?;
         }
         out.flow().await?;
     }

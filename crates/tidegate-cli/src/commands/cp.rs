@@ -87,8 +87,8 @@ pub(crate) struct CpArgs {
     ///
     /// The object is published only if the command exits with 0 and nobody holds its output open any more. Otherwise
     /// nothing is, and the exit code is the command's own: 128 and the number of the signal that ended it, 127 if there
-    /// is no such command, 124 if its time was up. Of `command | tidegate cp -`, a part that looks whole would be
-    /// published. If cp is interrupted, the command is sent SIGTERM.
+    /// is no such command, 126 if it cannot be started, 124 if its time was up. Of `command | tidegate cp -`, a part that
+    /// looks whole would be published. If cp is interrupted, the command is sent SIGTERM.
     #[arg(long, conflicts_with = "to_command", help_heading = TRANSFER)]
     from_command: bool,
 

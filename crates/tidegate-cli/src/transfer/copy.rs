@@ -184,7 +184,8 @@ impl CopyArguments {
                 (false, true) => ObjectLines::none(),
                 (false, false) => ObjectLines::of(invocation)?,
             };
-            let mut report = CopyReport::new(show, lines, stores);
+            let moves = method.after == AfterCopy::Remove;
+            let mut report = CopyReport::new(show, lines, stores).moving(moves);
             let copied = if let Some(output) = self.output(&ends, method.after) {
                 output.copy(stores, &mut report, self.dry_run).await
             } else {

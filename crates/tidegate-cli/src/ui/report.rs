@@ -1,4 +1,4 @@
-//! The output of `cp`: the bar, the line at the end, a line for each object.
+//! The output of `cp`, `mv` and `sync`: the bar, the line at the end, a line for each object.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,6 +31,8 @@ pub(crate) struct CopyReport<'a> {
     lines: ObjectLines,
     totals: Totals,
     phase: Phase,
+    /// What is done with each object: it is "copied" or "moved".
+    done: &'static str,
 }
 
 /// What the operation does.
@@ -94,7 +96,13 @@ impl<'a> CopyReport<'a> {
             lines,
             totals: Totals::default(),
             phase: Phase::Copying,
+            done: "copied",
         }
+    }
+
+    /// The same for a move if `moves`: an object that was copied but could not be removed was not moved.
+    pub(crate) fn moving(self, moves: bool) -> Self {
+        Self { done: if moves { "moved" } else { self.done }, ..self }
     }
 
     /// Whether the total is shown.
@@ -237,25 +245,26 @@ impl<'a> CopyReport<'a> {
         if self.phase == Phase::Copying {
             self.say_copied();
         }
-        let Self { bar, lines, totals, phase, .. } = self;
+        let Self { bar, lines, totals, phase, done, .. } = self;
         drop(bar);
         lines.finish().await?;
         let copied = match (phase, copied) {
             (Phase::Removing, Err(cause)) => return Err(cause),
             (_, copied) => copied,
         };
-        let all = text::count(totals.objects + totals.failed, "object");
         match copied {
             Ok(()) if totals.failed == 0 => {
                 Ok(Closed { target: totals.label.map(|(_, target)| target), verified: totals.verified })
             }
-            Ok(()) => Err(CommandFailure::Failed(format!("{} of {all} could not be copied", totals.failed))),
+            Ok(()) => {
+                let all = text::count(totals.objects + totals.failed, "object");
+                Err(CommandFailure::Failed(format!("{} of {all} could not be {done}", totals.failed)))
+            }
             // Nothing was copied, so the exit code is that of the cause.
             Err(cause) if totals.objects == 0 && totals.told == 0 => Err(cause),
             Err(cause) => Err(match cause.sentence() {
                 Some(why) if totals.is_tree => {
-                    let copied = totals.objects;
-                    CommandFailure::Failed(format!("stopped: {why}; {copied} of {all} were copied"))
+                    CommandFailure::Failed(format!("stopped: {why}; {}", totals.until_stopped(done)))
                 }
                 _ => cause,
             }),
@@ -276,6 +285,16 @@ impl Totals {
         if !self.is_tree {
             self.label = Some((copied.source, copied.target));
         }
+    }
+
+    /// How far the work has come. How many objects there are was not found out.
+    fn until_stopped(&self, done: &str) -> String {
+        let were = if self.objects == 1 { "was" } else { "were" };
+        let mut line = format!("{} {were} {done}", text::count(self.objects, "object"));
+        if self.failed > 0 {
+            line += &format!(", {} could not be", self.failed);
+        }
+        line
     }
 
     fn line(&self, seconds: f64) -> Option<String> {

@@ -48,6 +48,32 @@ pub struct Tree {
     resolved: OnceLock<PathBuf>,
 }
 
+/// Which keys two trees can both have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeKeys {
+    /// Whether one of them is a directory: no file has a name that ends with a slash.
+    as_files: bool,
+    /// Whether the target is a whole store: there, an object whose key is the source's prefix would have no name.
+    without_own: bool,
+}
+
+impl TreeKeys {
+    pub(crate) fn of(source: &Tree, target: &Tree) -> Self {
+        Self { as_files: source.is_local() || target.is_local(), without_own: target.prefix.is_empty() }
+    }
+
+    /// Why the trees cannot both have an object of this key below the root; `None` if one can.
+    fn refusal(self, key: &str) -> Option<&'static str> {
+        if self.as_files && (key.is_empty() || key.ends_with('/')) {
+            Some("its name ends with a slash, so it can't be a file")
+        } else if self.without_own && key.is_empty() {
+            Some("an object needs a name, and this one has none below the prefix")
+        } else {
+            None
+        }
+    }
+}
+
 /// The objects of a tree in key order, and what could not be listed.
 pub(crate) type TreeListing = BoxStream<'static, std::result::Result<TreeObject, Missed>>;
 
@@ -173,8 +199,8 @@ impl Tree {
     /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own
     /// files are left out.
     ///
-    /// With `as_files`, an object whose key ends with a slash is [`Missed`]: no file can have its name.
-    pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
+    /// An object whose key the trees cannot have by these rules is [`Missed`].
+    pub(crate) fn list(&self, names: &ObjectFilter, keys: TreeKeys) -> TreeListing {
         if let Some(directory) = &self.directory {
             let is_written = self.other.as_ref().is_some_and(OtherTree::is_written);
             let links_into = if is_written { LinkIntoExcepted::Fails } else { LinkIntoExcepted::IsFile };
@@ -192,14 +218,13 @@ impl Tree {
             future::ready(match entry {
                 Ok(Entry::Object(object)) => {
                     let key = object.key.strip_prefix(&prefix).unwrap_or(&object.key).to_owned();
-                    match key.is_empty() || as_files && key.ends_with('/') {
-                        // That of the tree itself is not below it.
-                        true if object.known_size() == Some(0) && key.is_empty() => None,
-                        true if object.known_size() == Some(0) => {
-                            Some(Err(Missed::Marker(format!("{root}/{}", object.key))))
-                        }
-                        true => Some(Err(nameless(&root, &object.key))),
-                        false => Some(Ok(TreeObject { key, object })),
+                    let is_empty = object.known_size() == Some(0);
+                    match keys.refusal(&key) {
+                        // In place of the directory of the tree itself, which is not below it.
+                        _ if is_empty && key.is_empty() => None,
+                        None => Some(Ok(TreeObject { key, object })),
+                        Some(_) if is_empty => Some(Err(Missed::Marker(format!("{root}/{}", object.key)))),
+                        Some(why) => Some(Err(nameless(&root, &object.key, why))),
                     }
                 }
                 Ok(_) => None,
@@ -245,16 +270,16 @@ impl Tree {
 
     /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet
     /// is empty.
-    pub(crate) fn list_target(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
+    pub(crate) fn list_target(&self, names: &ObjectFilter, keys: TreeKeys) -> TreeListing {
         match &self.directory {
             Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
                 stream::empty().boxed()
             }
             None if self.makes_bucket => {
-                let listed = self.list(names, as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
+                let listed = self.list(names, keys).filter(|entry| future::ready(!is_no_bucket(entry)));
                 listed.boxed()
             }
-            _ => self.list(names, as_files),
+            _ => self.list(names, keys),
         }
     }
 }
@@ -299,8 +324,8 @@ fn is_missing(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound
 }
 
-fn nameless(root: &str, key: &str) -> Missed {
-    let message = format!("{root}/{key}: its name ends with a slash, so it can't be a file");
+fn nameless(root: &str, key: &str, why: &str) -> Missed {
+    let message = format!("{root}/{key}: {why}");
     Missed::Failed(Error::Failed(message))
 }
 
@@ -397,7 +422,8 @@ mod tests {
         own.put("k", "1").await.unwrap();
         let tree = Tree::new(&own, "");
         assert!(!tree.is_local() && Tree::directory(&tide, "cache").is_local());
-        let keys: Vec<_> = tree.list(&ObjectFilter::default(), false).collect().await;
+        let keys = TreeKeys::of(&tree, &tree);
+        let keys: Vec<_> = tree.list(&ObjectFilter::default(), keys).collect().await;
         assert!(matches!(&keys[..], [Ok(TreeObject { key, .. })] if key == "k"), "{keys:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::listing::TreeObject;
 use futures::{Stream, StreamExt, stream};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, temporary_directory};
 
 /// What only the target has, or what waits for its removal, in a file without a name: a million keys would take much
 /// memory. There is no file before the first one.
@@ -95,7 +95,8 @@ fn read_text(file: &mut impl Read) -> io::Result<String> {
 
 /// The failure of that file.
 pub(super) fn lost_keys(error: &io::Error) -> Error {
-    Error::Failed(format!("the keys to remove could not be kept in a temporary file: {error}"))
+    let directory = temporary_directory();
+    Error::Failed(format!("the keys to remove could not be kept in a temporary file in {directory}: {error}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Unfinished files: `.tidegate-<token>-<name>.part` beside their destination. The note of a download, by which its
-//! file is found again, is `.tidegate-note-<mark>-<name>.part`.
+//! file is found again, is `.tidegate-note-<mark>-<name>.part`. If a name has no room for it, `-<name>` is left out.
+//! Token and mark are 16 hexadecimal digits: files of other names are not ours, however they begin and end.
 
 use std::borrow::Borrow;
 use std::fs::{self, File, OpenOptions};
@@ -59,16 +60,23 @@ impl Publish {
 
 /// Whether a name is that of an unfinished file of ours.
 pub(super) fn is_temp(name: &str) -> bool {
-    name.starts_with(BEGIN) && name.ends_with(END)
+    parsed(name).is_some()
+}
+
+/// The id in the name of an unfinished file of ours, and the destination's name if it has that.
+fn parsed(name: &str) -> Option<(&str, Option<&str>)> {
+    let id = name.strip_prefix(BEGIN)?.strip_suffix(END)?;
+    let (token, rest) = id.strip_prefix(NOTE).unwrap_or(id).split_at_checked(TOKEN)?;
+    let is_token = token.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let last = rest.strip_prefix('-').filter(|last| !last.is_empty());
+    (is_token && (last.is_some() || rest.is_empty())).then_some((id, last))
 }
 
 /// The session of the file `name` in the directory `below` (a key up to its last slash). If the file's name had no
 /// room for the key's last name, the file's own name stands for it.
 pub(super) fn session(below: &str, name: &str) -> Option<Session> {
-    let id = name.strip_prefix(BEGIN)?.strip_suffix(END).filter(|id| !id.is_empty())?;
-    let last = id.strip_prefix(NOTE).unwrap_or(id).get(TOKEN..);
-    let last = last.and_then(|rest| rest.strip_prefix('-')).unwrap_or(name);
-    Some(Session { key: format!("{below}{last}"), id: id.to_owned() })
+    let (id, last) = parsed(name)?;
+    Some(Session { key: format!("{below}{}", last.unwrap_or(name)), id: id.to_owned() })
 }
 
 /// The token in the name of an unfinished file.

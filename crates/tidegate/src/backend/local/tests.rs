@@ -13,6 +13,16 @@ use crate::memory::payload::SourceChanged;
 
 const ALGORITHM: Algorithm = Algorithm::Crc64Nvme;
 
+/// Names that unfinished files of ours do not have.
+const NOT_UNFINISHED: [&str; 6] = [
+    ".tidegate-.part",
+    ".tidegate-0123456789ABCDEF-k.part",
+    ".tidegate-0123456789abcdef-.part",
+    ".tidegate-0123456789abcdefk.part",
+    ".tidegate-note-k.part",
+    ".tidegate-x.part",
+];
+
 struct Disk {
     directory: TempDir,
     store: Local,

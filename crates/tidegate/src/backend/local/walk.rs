@@ -488,7 +488,8 @@ impl TreeWalk {
 /// mean that the directory is gone.
 fn unsorted(error: &io::Error, path: &Path) -> io::Error {
     io::Error::other(format!(
-        "the names in {} could not be sorted in a temporary file: {error}",
-        path.display()
+        "the names in {} could not be sorted in a temporary file in {}: {error}",
+        path.display(),
+        std::env::temp_dir().display()
     ))
 }

@@ -147,6 +147,13 @@ fn clause(said: &messages::ErrorDocument) -> Option<String> {
         "InvalidToken" => "the session token is not valid",
         "BucketAlreadyOwnedByYou" => "the bucket exists already, and is yours",
         "BucketAlreadyExists" => "a bucket of this name exists, maybe of another account",
+        // Servers that keep objects as files have no room for `x` beside `x/y`.
+        "ObjectParentIsFile" | "ExistingObjectIsFile" | "XMinioParentIsObject" => {
+            "an object is in the way: this server keeps keys as paths, and one above this key is an object"
+        }
+        "ExistingObjectIsDirectory" | "XMinioObjectExistsAsDirectory" => {
+            "objects are in the way: this server keeps keys as paths, and there are objects below this key"
+        }
         _ => said.message.trim().trim_end_matches('.'),
     };
     let named = [&said.header, &said.argument_name].into_iter().flatten().map(|name| name.trim());
@@ -297,6 +304,12 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         "NotImplemented" => FaultKind::Unsupported,
         _ if code.starts_with("Throttling") => FaultKind::Throttled,
         "EntityTooSmall" | "KeyTooLongError" | "MethodNotAllowed" => FaultKind::Invalid,
+        // With status 409, by which it would count as a conflict of two requests.
+        "ObjectParentIsFile"
+        | "ExistingObjectIsFile"
+        | "ExistingObjectIsDirectory"
+        | "XMinioParentIsObject"
+        | "XMinioObjectExistsAsDirectory" => FaultKind::Invalid,
         _ if code.starts_with("Invalid") || code.starts_with("Malformed") => FaultKind::Invalid,
         _ => return None,
     })

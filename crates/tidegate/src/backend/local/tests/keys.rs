@@ -28,11 +28,20 @@ async fn keys_that_are_no_paths_below_are_refused() {
             FaultKind::Invalid
         );
     }
-    for key in [".tidegate-x.part", "a/.tidegate-0123456789abcdef-k.part"] {
+    for key in [
+        ".tidegate-0123456789abcdef.part",
+        "a/.tidegate-0123456789abcdef-k.part",
+        ".tidegate-note-0123456789abcdef-k.part",
+        ".tidegate-note-0123456789abcdef.part",
+    ] {
         assert_eq!(
             kind(disk.store.put(key, payload(b""), &options(), Attempt::FIRST).await),
             FaultKind::Invalid
         );
+    }
+    for key in NOT_UNFINISHED {
+        disk.store.put(key, payload(b"x"), &options(), Attempt::FIRST).await.expect(key);
+        assert_eq!(disk.store.head(key, Attempt::FIRST).await.expect(key).size, 1);
     }
     disk.store.put("..a/b..", payload(b""), &options(), Attempt::FIRST).await.expect("dots within a name");
     let long = "n".repeat(256);

@@ -12,6 +12,10 @@ async fn neither_unfinished_files_nor_what_no_key_begins_with_are_listed() {
         disk.file(key, b"x");
     }
     assert_eq!(keys(&disk.store, "", true).await, ["a/b"]);
+    NOT_UNFINISHED.iter().for_each(|key| disk.file(key, b"x"));
+    let mut files = [NOT_UNFINISHED.as_slice(), &["a/b"]].concat();
+    files.sort_unstable();
+    assert_eq!(keys(&disk.store, "", true).await, files);
     for nothing in ["/", "../", "a//", "a/../", "a\0/"] {
         assert_eq!(keys(&disk.store, nothing, true).await, [""; 0], "{nothing}");
     }

@@ -37,6 +37,12 @@ fn codes_come_before_status() {
         (400, "EntityTooLarge", TooLarge),
         (400, "EntityTooSmall", Invalid),
         (400, "SomethingElse", Invalid),
+        (409, "ObjectParentIsFile", Invalid),
+        (409, "ExistingObjectIsFile", Invalid),
+        (409, "ExistingObjectIsDirectory", Invalid),
+        (400, "XMinioParentIsObject", Invalid),
+        (409, "XMinioObjectExistsAsDirectory", Invalid),
+        (409, "SomethingElse", Undone),
         (507, "XMinioStorageFull", NoSpace),
         (501, "NotImplemented", Unsupported),
     ] {
