@@ -1,6 +1,7 @@
 """The file system of Arrow: the package beside its sources, with the libraries that scripts/test has built."""
 
 import os
+import secrets
 import subprocess
 import sys
 
@@ -59,7 +60,7 @@ def program(bucket, tmp_path):
     """Runs a Python program to its end. It reaches the bucket by its environment; `BUCKET` is the bucket's URL."""
 
     def run(text, limit=60, **env):
-        path = tmp_path / "program.py"
+        path = tmp_path / f"program-{secrets.token_hex(4)}.py"
         path.write_text(text)
         environment = clean_env({**bucket.env, "BUCKET": bucket.url().rstrip("/"), "PYTHONPATH": str(SOURCES), **env})
         return subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, timeout=limit)

@@ -35,6 +35,7 @@ def written(files, path):
     return [info.path for info in files.get_file_info(FileSelector(path, True, True)) if info.is_file]
 
 
+@pytest.mark.parametrize("any_bucket", ["embedded"], indirect=True)
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_no_end_of_a_process_publishes(program, bucket, end):
     run = program(f"""
@@ -49,7 +50,7 @@ for opened in WRITERS:
     kept[-1][0].write_table(TABLE)
 # Enough for a session at the store.
 large = tidegate.arrow.filesystem(os.environ["BUCKET"]).open_output_stream("large")
-large.write(bytes(40 << 20))
+large.write(bytes(20 << 20))
 first = kept[0][0]
 print(len(kept), flush=True)
 {end}

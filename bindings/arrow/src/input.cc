@@ -106,8 +106,11 @@ Result<std::int64_t> InputFile::ReadAt(
         std::memcpy(out, bytes->data() + (position - ahead->offset()), static_cast<std::size_t>(length));
         return length;
     }
-    const Range range{static_cast<std::uint64_t>(position), static_cast<std::size_t>(length), out};
-    ARROW_RETURN_NOT_OK(Try([&] { (*reader_)->read_ranges(&range, 1); }));
+    ARROW_ASSIGN_OR_RAISE(const std::size_t read, Try([&] {
+        return (*reader_)->read_at(static_cast<std::uint64_t>(position), out, static_cast<std::size_t>(length));
+    }));
+    if (static_cast<std::int64_t>(read) != length)
+        return Status::IOError("the object ended after ", read, " of ", length, " bytes at ", position, ": ", url_);
     return length;
 }
 

@@ -106,11 +106,19 @@ SharedReader::~SharedReader() { Running::Get().Remove(this); }
 struct Fetch::Call {
     std::shared_ptr<Fetch> fetch;
     std::shared_ptr<SharedReader> reader;
+    std::size_t read = 0;
+
+    // What came is all that was asked for.
+    Status Outcome(tg_error *failed) const {
+        if (failed != nullptr) return ToStatus(Error(failed));
+        if (static_cast<std::int64_t>(read) == fetch->length_) return Status::OK();
+        return Status::IOError("the object ended after ", read, " of ", fetch->length_, " bytes at ", fetch->offset_);
+    }
 
     static void Done(void *user, tg_error *failed) noexcept {
         {
             const std::unique_ptr<Call> call(static_cast<Call *>(user));
-            call->fetch->End(failed == nullptr ? Status::OK() : ToStatus(Error(failed)));
+            call->fetch->End(call->Outcome(failed));
         }
         Running::Get().End();
     }
@@ -133,11 +141,12 @@ std::shared_ptr<Fetch> Fetch::Begin(
         fetch->End(Status::Cancelled("the process exits"));
         return fetch;
     }
-    const Range range{
-        static_cast<std::uint64_t>(offset), static_cast<std::size_t>(length), fetch->buffer_->mutable_data()};
     tg_reader *handle = (*reader)->handle();
     auto call = std::make_unique<Call>(fetch, std::move(reader));
-    if (tg_error *failed = tg_reader_read_ranges_async(handle, &range, 1, &Call::Done, call.get(), nullptr)) {
+    Call &begun = *call;
+    if (tg_error *failed = tg_reader_read_at_async(
+            handle, static_cast<std::uint64_t>(offset), fetch->buffer_->mutable_data(), static_cast<std::size_t>(length),
+            &begun.read, &Call::Done, &begun, nullptr)) {
         fetch->End(ToStatus(Error(failed)));
         Running::Get().End();
         return fetch;

@@ -26,7 +26,9 @@ def _open() -> ctypes.CDLL:
     if not path.exists():
         others = sorted(each.stem.rpartition("_")[2] for each in _PLACE.glob("libtidegate_arrow_*.so"))
         has = f"it has those of {' and '.join(others)}" if others else "it has none"
-        raise NoLibraryError(f"this package has no file system for Arrow {version} (pyarrow {pyarrow.__version__}): {has}")
+        raise NoLibraryError(
+            f"this package has no file system for Arrow {version} (pyarrow {pyarrow.__version__}): {has}"
+        )
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:

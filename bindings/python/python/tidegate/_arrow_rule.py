@@ -88,7 +88,6 @@ def install(library: ctypes.CDLL) -> None:
     """Has the library ask here. The functions live as long as the process."""
     sessions = cast("_native.Engine", _Sessions(library))
 
-    @_OPENED
     def opened(number: int, url: bytes) -> None:
         def note() -> None:
             _forget_gone(library)
@@ -100,7 +99,6 @@ def install(library: ctypes.CDLL) -> None:
         if not _ends_well(note):
             library.tidegate_arrow_discard(number)
 
-    @_CLOSING
     def closing(number: int) -> int:
         verdict = _DISCARD
 
@@ -130,8 +128,9 @@ def install(library: ctypes.CDLL) -> None:
         api.PyErr_Restore,
     ]
     pointers = [ctypes.cast(function, ctypes.c_void_p) for function in functions]
-    _kept.extend([opened, closing])
-    library.tidegate_arrow_set_python(ctypes.byref(_Python(opened, closing, *pointers)))
+    python = _Python(_OPENED(opened), _CLOSING(closing), *pointers)
+    _kept.append(python)
+    library.tidegate_arrow_set_python(ctypes.byref(python))
 
 
 #: What C++ calls until the process is gone.

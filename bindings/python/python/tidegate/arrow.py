@@ -99,9 +99,7 @@ class FileSystem(pyarrow.fs.SubTreeFileSystem):  # type: ignore[misc]
     """The file system that :func:`filesystem` gives. pyarrow takes it for a subtree of another one, because it knows only
     its own types; the root of it is the store."""
 
-    def __init__(
-        self, url: str, reach: Mapping[str, Any], engine: EngineSettings, write: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, url: str, reach: Mapping[str, Any], engine: EngineSettings, write: Mapping[str, Any]) -> None:
         options = {**reach, "tide": engine, **write}
         settings = [
             *_settings("", reach),
