@@ -13,7 +13,8 @@ import pyarrow
 #: The version of the functions, as of `tidegate_arrow_version()`.
 _VERSION = 1
 
-_PLACE = Path(__file__).parent
+#: No package: the libraries are no modules of Python.
+_PLACE = Path(__file__).parent / "libraries"
 
 
 class NoLibraryError(Exception):
