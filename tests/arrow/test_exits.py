@@ -41,6 +41,7 @@ left = tidegate.arrow.pyarrow.fs.SubTreeFileSystem("left", files).open_output_st
 left.write(data)
 """
 
+
 def ends_well(run):
     told = [line for line in run.stderr.splitlines() if "was not published" not in line]
     assert run.returncode == 0, run
