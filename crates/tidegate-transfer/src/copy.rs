@@ -28,7 +28,7 @@ pub(crate) mod copies;
 mod distinct;
 mod download;
 pub(crate) mod emptied;
-pub(crate) mod folded;
+pub(crate) mod empty_names;
 pub(crate) mod item;
 pub(crate) mod job;
 pub mod journaled;
@@ -354,7 +354,7 @@ impl CopyTrees {
             verifies: self.verifies,
             is_dry_run: self.is_dry_run,
             links: DeferredLinks::default(),
-            folded: Arc::default(),
+            empty_names: Arc::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.distinct,
             plants: self.plants,
@@ -466,7 +466,7 @@ async fn copy_many(
         false => TakenPaths::new(job.writing.links()),
     });
     if !is_in_order {
-        job.folded.in_any_order();
+        job.empty_names.in_any_order();
     }
     let items = found.items.map(|found| match &mut distinct {
         Some(distinct) => distinct.checked(found),
@@ -485,7 +485,7 @@ async fn copy_many(
         })
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
-    folded::copy_waiting(job).await?;
+    empty_names::copy_waiting(job).await?;
     let take = |link: &CopyItem| paths.as_mut().map_or(Ok(()), |paths| paths.take_link(link));
     link::copy_deferred(job, take).await?;
     if is_recursive {

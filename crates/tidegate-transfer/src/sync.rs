@@ -235,7 +235,7 @@ impl SyncTrees {
             verifies: self.verifies,
             is_dry_run: false,
             links: DeferredLinks::default(),
-            folded: Arc::default(),
+            empty_names: Arc::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.options.distinct,
             plants: trees.rules.options.plants,

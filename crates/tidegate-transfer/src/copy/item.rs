@@ -85,7 +85,7 @@ pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
     if item.to.is_local() || job.is_dry_run {
         return copy_now(job, item).await;
     }
-    match job.folded.admit(item) {
+    match job.empty_names.admit(item) {
         Some(item) => copy_now(job, item).await,
         None => CopyOutcome::LeftOut,
     }

@@ -16,7 +16,7 @@ use tidegate::{Attributes, Object, Strategy};
 
 use super::carried::LeftOut;
 use super::emptied::EmptiedDirectories;
-use super::folded::FoldedTargets;
+use super::empty_names::EmptyNames;
 use super::link::DeferredLinks;
 use crate::event::Events;
 use crate::figures::count;
@@ -63,8 +63,8 @@ pub(crate) struct CopyJob {
     pub(crate) is_dry_run: bool,
     /// The links that are made when all files are in place.
     pub(crate) links: DeferredLinks,
-    /// The targets that the store may keep as one.
-    pub(crate) folded: Arc<FoldedTargets>,
+    /// Targets whose keys have empty names, which the store may drop.
+    pub(crate) empty_names: Arc<EmptyNames>,
     /// The directories that files were moved from.
     pub(crate) emptied: EmptiedDirectories,
     pub(crate) distinct: Distinct,

@@ -11,7 +11,7 @@ use super::extra::{ExtraObject, ExtraObjects, lost_keys};
 use super::recheck::Recheck;
 use super::{BATCH, SyncWork};
 use crate::copy::copies::{self, CopyOutcome};
-use crate::copy::folded;
+use crate::copy::empty_names;
 use crate::copy::item::{self, CopyItem, ItemSource};
 use crate::copy::job::CopyJob;
 use crate::copy::link;
@@ -71,7 +71,7 @@ impl<'a> Copying<'a> {
         if blocked.count > 0 {
             self.copy_blocked(blocked, &stores).await?;
         }
-        folded::copy_waiting(self.job).await?;
+        empty_names::copy_waiting(self.job).await?;
         // A link fails also if the object that needs a directory of its name was not copied: a dry run says so too.
         let prefix = trees.target.place("").key;
         let refused = |link: &CopyItem| self.work.refuse_link(link.to.key.strip_prefix(&prefix)?);

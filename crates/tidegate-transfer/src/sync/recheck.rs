@@ -10,7 +10,7 @@ use tidegate::{ErrorKind, Store};
 
 use super::extra::ExtraObject;
 use crate::compare::Trees;
-use crate::copy::folded::{self, FoldedTargets};
+use crate::copy::empty_names::{self, EmptyNames};
 use crate::copy::job::CopyJob;
 use crate::copy::link::is_there;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ pub(super) struct Recheck {
     /// differs only in case, where the file system ignores case.
     target: Store,
     is_local: bool,
-    folded: Arc<FoldedTargets>,
+    empty_names: Arc<EmptyNames>,
     prefix: String,
     events: Events,
     /// How many are not removed: because they have changed, and because they could not be described.
@@ -41,7 +41,7 @@ impl Recheck {
             links: trees.source.links,
             target: trees.target.store.clone(),
             is_local: trees.target.is_local(),
-            folded: job.folded.clone(),
+            empty_names: job.empty_names.clone(),
             prefix: trees.target.place("").key,
             events: job.events.clone(),
             changed: AtomicU64::default(),
@@ -87,7 +87,7 @@ impl Recheck {
                 Err(error) => Err(error.into()),
             };
         }
-        if self.folded.has(key) && folded::is_kept_as_another(&self.target, key).await? {
+        if self.empty_names.has(key) && empty_names::is_kept_as_another(&self.target, key).await? {
             let url = format!("{}/{key}", self.target.location());
             let why = "the store keeps this key and the one of an object that was copied as one";
             return Err(Error::NotRemoved(format!("{}: {why}", printable(&url))));

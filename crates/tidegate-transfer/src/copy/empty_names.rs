@@ -16,10 +16,10 @@ use crate::hashed::HashedNames;
 
 /// The target keys of a command that other ones may be kept as.
 #[derive(Debug, Default)]
-pub(crate) struct FoldedTargets(Mutex<Folded>);
+pub(crate) struct EmptyNames(Mutex<Targets>);
 
 #[derive(Debug, Default)]
-struct Folded {
+struct Targets {
     /// Keys with empty names, without these.
     odd: HashedNames,
     has_odd: bool,
@@ -29,7 +29,7 @@ struct Folded {
     waiting: Vec<CopyItem>,
 }
 
-impl FoldedTargets {
+impl EmptyNames {
     /// The targets come in any order. Otherwise they come in that of their keys.
     pub(crate) fn in_any_order(&self) {
         self.locked().keeps_all = true;
@@ -39,39 +39,39 @@ impl FoldedTargets {
     pub(super) fn admit(&self, item: CopyItem) -> Option<CopyItem> {
         let key = &item.to.key;
         let is_odd = has_empty_name(key);
-        let mut folded = self.locked();
+        let mut targets = self.locked();
         let may_be_taken = if is_odd {
             let key = without_empty_names(key);
-            folded.has_odd = true;
-            !folded.odd.add(&key) || folded.early.has(&key)
+            targets.has_odd = true;
+            !targets.odd.add(&key) || targets.early.has(&key)
         } else {
             // In the order of keys, another slash puts a key behind its own only before these names.
-            if folded.keeps_all || key.split('/').any(|name| name.as_bytes().first() < Some(&b'/')) {
-                folded.early.add(&**key);
+            if targets.keeps_all || key.split('/').any(|name| name.as_bytes().first() < Some(&b'/')) {
+                targets.early.add(&**key);
             }
-            folded.has_odd && folded.odd.has(&**key)
+            targets.has_odd && targets.odd.has(&**key)
         };
         if !may_be_taken {
             return Some(item);
         }
-        folded.waiting.push(item);
+        targets.waiting.push(item);
         None
     }
 
     /// Whether an object that is copied has this key but for empty names.
     pub(crate) fn has(&self, key: &str) -> bool {
-        let folded = self.locked();
-        folded.has_odd && folded.odd.has(&without_empty_names(key))
+        let targets = self.locked();
+        targets.has_odd && targets.odd.has(&without_empty_names(key))
     }
 
-    fn locked(&self) -> MutexGuard<'_, Folded> {
+    fn locked(&self) -> MutexGuard<'_, Targets> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Copies the items that waited, one after another, except those that would replace another object of the command.
 pub(crate) async fn copy_waiting(job: &CopyJob) -> Result {
-    let waiting = std::mem::take(&mut job.folded.locked().waiting);
+    let waiting = std::mem::take(&mut job.empty_names.locked().waiting);
     let Some(first) = waiting.first() else { return Ok(()) };
     let stores = [first.source.place().store.clone()];
     let stores: Vec<_> = stores.iter().filter(|_| !first.source.place().is_local()).collect();
