@@ -199,7 +199,9 @@ impl<'a> Copying<'a> {
         };
         match change {
             Change::Add(source) | Change::Replace(source, _) => self.copy(source).await,
-            Change::Refuse { source, by } => CopyOutcome::Failed(self.work.trees.refused(&source.key, &by)),
+            Change::Refuse { source, by } => {
+                CopyOutcome::Failed(self.work.trees.refused(&source.key, by.as_deref()))
+            }
             Change::LeaveOut(path, kind) => {
                 self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
