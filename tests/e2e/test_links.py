@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from harness import TOOLS
+from harness.process import until
 from harness.s3 import REGION
 from trees import Folder, below, lines, places, plant
 
@@ -487,3 +488,26 @@ def test_rclone_makes_the_same_links(tidegate, bucket, minio, tree, tmp_path):
     assert tidegate(*args, f"{tree}/", bucket.url("u/"), env=bucket.env).exit == 0
     rclone(f"s3:{bucket.name}/u", tmp_path / "back")
     assert names(tmp_path / "back") == LINKS
+
+
+@pytest.mark.parametrize("command", [("cp", "-r"), ("mv", "-r"), ("sync",), ("cp", "-r", "--journal", "journal")])
+def test_a_directory_that_becomes_a_link_is_not_entered(tidegate, embedded_bucket, counts, knobs, tmp_path, command):
+    on = embedded_bucket
+    names = [f"d/e/{number:03}" for number in range(400)]
+    (tmp_path / "journal").mkdir()
+    root = plant(tmp_path / "tree", dict.fromkeys(names, b"inside"))
+    plant(tmp_path / "other", {name.removeprefix("d/e/"): b"outside" for name in names})
+    knobs(faults=[{"operation": "PutObject|CreateMultipartUpload", "action": {"delay_ms": 300}}])
+    counts.reset()
+    run = tidegate.start(*command, f"{root}/", on.url("t/"), *QUIET, env=on.env, cwd=tmp_path)
+    until("files are sent", lambda: any(counts().get(name) for name in ("PutObject", "CreateMultipartUpload")))
+    (root / "d/e").rename(tmp_path / "moved")
+    (root / "d/e").symlink_to("../../other")
+    result = run.wait()
+    assert result.exit == 1, result
+    held = {key: on.get(key) for key in on.keys("t/")}
+    assert len(held) < 400 and set(held.values()) <= {b"inside"}
+    said = [line for line in result.err.splitlines() if "since it was listed" in line]
+    assert said and all(f"{root}/d/e became a symbolic link" in line for line in said), result.err[-2000:]
+    assert f"{root}/d/e/399: " in result.err
+    assert len(below(tmp_path / "other")) == 400 and len(below(tmp_path / "moved")) == 400

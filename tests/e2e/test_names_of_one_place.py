@@ -126,3 +126,20 @@ def test_a_key_below_an_object_is_refused_where_objects_are_files(tidegate, vers
     for key, says in [("x/y", "one above this key is an object"), ("d", "there are objects below this key")]:
         one_sentence(tidegate("cp", tmp_path / "f", on.url(key), env=on.env), on.url(key), says, exit=1)
     assert on.keys() == ["d/y", "x"]
+
+
+@pytest.mark.parametrize("command", [("cp", "-r"), ("mv", "-r"), ("sync",)])
+@pytest.mark.parametrize("held", [[], ["Telling"]])
+def test_names_that_a_disk_tells_apart_are_two_files(tidegate, embedded_bucket, tmp_path, command, held):
+    on, target = embedded_bucket, tmp_path / "new/t"
+    for name in held:
+        write(target / name, name)
+    names = ["README", "readme", "d/\u00e9", "d/e\u0301"]
+    for name in names:
+        on.put(name, name.encode())
+    for _ in range(2):
+        run = tidegate(*command, on.url(), f"{target}/", env=on.env)
+        assert run.exit == 0, run
+        files = {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}
+        assert files == {name: name for name in names + held}
+    assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["t"]

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use crate::error::{Error, Result};
 use crate::event::{self, Events, Failure};
 use crate::figures::count;
+use crate::folding::DirectoryNames;
 use crate::links::{LinkRules, WriteLinks, skipped_links};
 use crate::listing::{OrderedListing, TreeObject};
 use crate::merge::merge;
@@ -123,6 +124,12 @@ impl Trees {
         self
     }
 
+    /// The same trees, for a command that may make a file in the target for a moment, to see what becomes of names.
+    pub(crate) fn with_probes(mut self) -> Self {
+        self.target.names = self.target.directory.as_deref().map(|root| DirectoryNames::below(root, true));
+        self
+    }
+
     /// Fails if nothing lies below a prefix, which is more often mistyped than meant. An empty bucket or directory is
     /// fine. For the end of [`steps`](Self::steps).
     pub(crate) fn refuse_nothing(&self) -> Result {
@@ -164,8 +171,9 @@ impl Trees {
     }
 
     /// The failure of a copy whose name on the target's disk another object of the source has.
-    pub(crate) fn refused(&self, key: &str, by: &str) -> Error {
+    pub(crate) fn refused(&self, key: &str, by: Option<&str>) -> Error {
         let (from, to) = (self.source.place(key).url(), self.target.place(key).url());
+        let Some(by) = by else { return Error::one_file(&from, &to) };
         let by = self.source.place(by).url();
         let message = format!("{from}: not copied to {to}: another object of this command goes there: {by}");
         Error::Failed(printable(&message).into_owned())

@@ -29,6 +29,7 @@ mod distinct;
 mod download;
 pub(crate) mod emptied;
 pub(crate) mod empty_names;
+mod folded_targets;
 pub(crate) mod item;
 pub(crate) mod job;
 pub mod journaled;
@@ -43,6 +44,7 @@ mod verify;
 use copies::CopyOutcome;
 use distinct::DistinctTargets;
 use emptied::EmptiedDirectories;
+use folded_targets::FoldedTargets;
 use item::{CopyItem, ItemSource};
 pub use job::{AfterCopy, IfExists};
 use job::{CopyJob, CopyWriteSettings, Sides};
@@ -476,6 +478,11 @@ async fn copy_many(
         Some(paths) => paths.checked(found),
         None => found,
     });
+    let mut folded = is_local(target).then(|| FoldedTargets::new(job.writing.links(), !job.is_dry_run));
+    let items = items.map(|found| match &mut folded {
+        Some(folded) => folded.checked(found),
+        None => found,
+    });
     let items = items.map(|found| {
         Box::pin(async move {
             match found {
@@ -486,7 +493,10 @@ async fn copy_many(
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
     empty_names::copy_waiting(job).await?;
-    let take = |link: &CopyItem| paths.as_mut().map_or(Ok(()), |paths| paths.take_link(link));
+    let take = |link: &CopyItem| {
+        paths.as_mut().map_or(Ok(()), |paths| paths.take_link(link))?;
+        folded.as_mut().map_or(Ok(()), |folded| folded.take_link(link))
+    };
     link::copy_deferred(job, take).await?;
     if is_recursive {
         for source in places {

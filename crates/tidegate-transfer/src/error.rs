@@ -103,6 +103,15 @@ impl Error {
         Self::At { object: path, error: failure.into() }
     }
 
+    /// The failure of a copy from `source` to a `target` whose file another object of the command has by another name.
+    pub(crate) fn one_file(source: &str, target: &str) -> Self {
+        let message = format!(
+            "{source}: not copied to {target}: another object of this command goes there: the file system takes both names \
+             for one: copy one of them to another name"
+        );
+        Self::Failed(printable(&message).into_owned())
+    }
+
     /// A failure of a local file: the system's kind of error decides what it is.
     pub(crate) fn by_kind(kind: Option<io::ErrorKind>, sentence: String) -> Self {
         match kind {

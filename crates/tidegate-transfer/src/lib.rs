@@ -15,6 +15,7 @@ mod error;
 mod event;
 #[doc(hidden)]
 pub mod figures;
+mod folding;
 mod hashed;
 mod links;
 mod listing;

@@ -1,6 +1,9 @@
 //! What becomes of symbolic links, in the trees that are read and in those that are written.
 
-use tidegate::backend::local::LinkPolicy;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate::backend::local::{FilesBelow, LinkPolicy};
 
 use crate::figures::count;
 
@@ -41,6 +44,16 @@ impl Links {
             Self::Preserve => LinkPolicy::Objects,
         };
         LinkRules { lists, ..LinkRules::default() }
+    }
+
+    /// The files of a tree that is copied, opened on ways without links; `None` if links to directories are followed.
+    pub(crate) fn files_of_source(self, root: &Path) -> Option<Arc<FilesBelow>> {
+        let follows = match self {
+            Self::Follow => return None,
+            Self::Files => true,
+            Self::Skip | Self::Preserve => false,
+        };
+        Some(Arc::new(FilesBelow::new(root, follows)))
     }
 
     /// The rules for a tree that is written to. What a listing does not enter, no write enters either: a bucket could

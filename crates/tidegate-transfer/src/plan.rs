@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use tidegate::Object;
 use tidegate::backend::OtherKind;
-use tidegate::backend::local::LinkPolicy;
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
 
 use crate::compare::{CompareRules, Difference, Verdict};
 use crate::error::Error;
@@ -48,8 +48,9 @@ pub(crate) enum Change {
     Add(TreeObject),
     /// The target has another object of this key.
     Replace(TreeObject, Difference),
-    /// The object would have the name of another one, `by`, on the target's disk.
-    Refuse { source: TreeObject, by: String },
+    /// The object would have the name of another one, `by`, on the target's disk. `None`: the disk takes their names for
+    /// one.
+    Refuse { source: TreeObject, by: Option<String> },
     /// Only the target has the object.
     Remove(TreeObject),
     /// Only the target has the object, and nothing is removed through the link that it lies behind.
@@ -72,6 +73,9 @@ pub(crate) trait TargetDisk {
 
     /// The file that the object of this key becomes if links are written through; `None` if they are not.
     fn file_behind_links(&self, key: &str) -> Option<FileBehindLinks>;
+
+    /// What stands for all names that the disk takes for this one; `None` if it takes no other for it.
+    fn folded(&self, name: &str) -> Option<String>;
 
     /// What is in the way of the object of this key.
     fn obstacle(&self, key: &str) -> Option<Obstacle>;
@@ -98,6 +102,10 @@ pub(crate) struct TreePlan {
     /// The files that objects of the source become, where links of the target are written through: two names may be one
     /// file.
     files: HashedNames,
+    /// The names that objects of the source have on a disk that does not tell all names apart.
+    folded: HashedNames,
+    /// Those of them that the target did not have.
+    folded_new: HashedNames,
     no_objects: NoObjects,
     /// How many objects the source has, without those that the filter leaves out.
     objects: u64,
@@ -113,8 +121,17 @@ impl TreePlan {
     ) -> Self {
         let may_share_names = !rules.options.plants.has(Planted::LinkOverFile);
         let taken = target_links.filter(|_| may_share_names).map(|(links, _)| TakenNames::new(links));
-        let files = HashedNames::default();
-        Self { rules, filter, target_links, taken, files, no_objects, objects: 0 }
+        Self {
+            rules,
+            filter,
+            target_links,
+            taken,
+            files: HashedNames::default(),
+            folded: HashedNames::default(),
+            folded_new: HashedNames::default(),
+            no_objects,
+            objects: 0,
+        }
     }
 
     /// How many objects the source has so far, without those that the filter leaves out.
@@ -173,7 +190,20 @@ impl TreePlan {
             FileBehindLinks::OfSource(key) => Some(key).filter(|key| *key != source.key),
         };
         if let Some(by) = by.or_else(same_file) {
-            return Some(PlanStep::Do(Change::Refuse { source, by }));
+            return Some(PlanStep::Do(Change::Refuse { source, by: Some(by) }));
+        }
+        let makes_links = self.target_links.is_some_and(|(links, _)| links == Links::Preserve);
+        let link = source.key.strip_suffix(LINK_SUFFIX).filter(|_| makes_links);
+        if let Some(folded) = disk.folded(link.unwrap_or(&source.key)) {
+            let is_known = !self.folded.add(&*folded);
+            // Two names that the target lists are two there.
+            let is_refused = match target {
+                Some(_) => self.folded_new.has(&*folded),
+                None => is_known || !self.folded_new.add(&*folded),
+            };
+            if is_refused {
+                return Some(PlanStep::Do(Change::Refuse { source, by: None }));
+            }
         }
         let Some(target) = target else { return Some(PlanStep::Do(Change::Add(source))) };
         Some(match self.rules.compare(&source.object, &target) {
@@ -231,6 +261,8 @@ pub(crate) mod tests {
         pub(crate) links: Vec<&'static str>,
         /// A link that is followed, and the directory that it leads to.
         pub(crate) leads: Option<(&'static str, &'static str)>,
+        /// Whether small letters are capital ones.
+        pub(crate) folds: bool,
     }
 
     impl TargetDisk for Names {
@@ -252,6 +284,10 @@ pub(crate) mod tests {
                 Some(to) => FileBehindLinks::OfSource(format!("{to}{below}")),
                 None => FileBehindLinks::OfTarget(format!("{to}{below}")),
             })
+        }
+
+        fn folded(&self, name: &str) -> Option<String> {
+            self.folds.then(|| name.to_lowercase())
         }
 
         fn obstacle(&self, _: &str) -> Option<Obstacle> {
@@ -283,7 +319,9 @@ pub(crate) mod tests {
                 Change::None => "=".to_owned(),
                 Change::Add(object) => format!("+{}", object.key),
                 Change::Replace(object, how) => format!("+{}:{}", object.key, how.finding().name()),
-                Change::Refuse { source, by } => format!("!{}<{by}", source.key),
+                Change::Refuse { source, by } => {
+                    format!("!{}<{}", source.key, by.unwrap_or_default())
+                }
                 Change::Remove(object) => format!("-{}", object.key),
                 Change::Keep { object, behind } => format!("~{}@{}", object.key, behind.display()),
                 Change::LeaveOut(path, _) => format!("/{}", path.display()),
@@ -352,6 +390,28 @@ pub(crate) mod tests {
         let disk = Names { directories: vec!["d"], ..Names::default() };
         assert_eq!(steps(&mut plan, &disk, pairs.into()), "+a !a/b<a +d +d/e");
         assert_eq!((plan.needs_directory("d"), plan.needs_directory("a")), (Some("d/e"), None));
+    }
+
+    #[test]
+    fn two_names_that_the_disk_takes_for_one_are_one_object() {
+        let new = |key: &str| Pair::SourceOnly(at(key, 1, 10));
+        let there = |key: &str| both(at(key, 2, 20), at(key, 1, 10));
+        for (links, folds, pairs, expected) in [
+            (
+                Links::Files,
+                true,
+                vec![there("IMG"), new("img"), new("img.rclonelink")],
+                "+IMG:size !img< +img.rclonelink",
+            ),
+            (Links::Files, false, vec![there("IMG"), new("img")], "+IMG:size +img"),
+            (Links::Files, true, vec![new("IMG"), there("img")], "+IMG !img<"),
+            (Links::Files, true, vec![there("IMG"), there("img")], "+IMG:size +img:size"),
+            (Links::Preserve, true, vec![new("IMG"), new("img.rclonelink")], "+IMG !img.rclonelink<"),
+        ] {
+            let mut plan = plan(Sides::ToDisk, links, LinkPolicy::default(), ObjectFilter::default());
+            let disk = Names { folds, ..Names::default() };
+            assert_eq!(steps(&mut plan, &disk, pairs), expected);
+        }
     }
 
     #[test]

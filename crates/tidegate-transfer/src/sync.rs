@@ -219,6 +219,7 @@ impl SyncTrees {
         {
             return Err(two_addresses::refused(&source.name(), &target.url()));
         }
+        let trees = if self.options.is_dry_run { trees } else { trees.with_probes() };
         let plan = SyncWork { trees: &trees, options: self.options, events: &events };
         if self.options.is_dry_run {
             return plan.show().await;
@@ -358,7 +359,7 @@ impl SyncWork<'_> {
         };
         blocked.each(refuse).await?;
         let plan = self.trees.plan();
-        let refused = |name: &str, of: &str| Some(self.trees.refused(of, plan.needs_directory(name)?));
+        let refused = |name: &str, of: &str| Some(self.trees.refused(of, Some(plan.needs_directory(name)?)));
         failures.extend(in_the_way.that_stays(&removed, &root, target.links, refused)?);
         Ok(failures)
     }
@@ -372,7 +373,7 @@ impl SyncWork<'_> {
     /// The failure of an object that would become a link if another one needs a directory of its name.
     fn refuse_link(&self, key: &str) -> Option<Error> {
         let plan = self.trees.plan();
-        Some(self.trees.refused(key, plan.needs_directory(self.link_of(key)?)?))
+        Some(self.trees.refused(key, Some(plan.needs_directory(self.link_of(key)?)?)))
     }
 
     /// Proves that the source is not in the target by another address, and not the other way round: asks for the first

@@ -14,6 +14,7 @@ use tidegate::{ErrorKind, Store, Tidegate};
 
 use crate::ahead;
 use crate::error::Error;
+use crate::folding::DirectoryNames;
 use crate::links::{LinkRules, Links, WriteLinks};
 use crate::obstacle::Obstacle;
 use crate::place::{Place, Stores, address};
@@ -46,6 +47,8 @@ pub struct Tree {
     has_own_keys: Arc<AtomicBool>,
     /// The path of the directory without links.
     resolved: OnceLock<PathBuf>,
+    /// What the directory does with names.
+    pub(super) names: Option<DirectoryNames>,
 }
 
 /// Which keys two trees can both have.
@@ -90,8 +93,10 @@ impl Tree {
             Some(path) => (Stores::from(store.tide()).files(path, LinkRules::default()), String::new()),
             None => (store.clone(), prefix),
         };
+        let names = directory.as_deref().map(|root| DirectoryNames::below(root, false));
         Self {
             store,
+            names,
             name: None,
             prefix,
             directory,
@@ -110,7 +115,8 @@ impl Tree {
     pub fn directory(tide: &Tidegate, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let store = Stores::from(tide).files(&path, LinkRules::default());
-        Self { directory: Some(path), ..Self::new(&store, "") }
+        let names = Some(DirectoryNames::below(&path, false));
+        Self { directory: Some(path), names, ..Self::new(&store, "") }
     }
 
     /// Leaves out what lies below a directory, by whatever path.
@@ -304,6 +310,10 @@ impl TargetDisk for Tree {
         let root = self.resolved.get_or_init(|| resolved(directory));
         let in_target = key_below(root).map(FileBehindLinks::OfTarget);
         in_target.or_else(in_source).or_else(|| Some(FileBehindLinks::OfTarget(file.display().to_string())))
+    }
+
+    fn folded(&self, name: &str) -> Option<String> {
+        self.names.as_ref()?.folded(name)
     }
 
     fn obstacle(&self, key: &str) -> Option<Obstacle> {

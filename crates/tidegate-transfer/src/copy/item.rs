@@ -1,9 +1,10 @@
 //! One object to copy or move: where it is, where it goes, and what is done with it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use tidegate::backend::local::LINK_SUFFIX;
+use tidegate::backend::local::{FilesBelow, LINK_SUFFIX};
 use tidegate::location::local_root;
 use tidegate::{ErrorKind, Object, Store};
 
@@ -39,6 +40,8 @@ pub(crate) struct ItemSource {
     place: Place,
     /// The path, if the object is a file on this machine.
     path: Option<PathBuf>,
+    /// The files of the tree, if the object is one that a walk has found.
+    files: Option<Arc<FilesBelow>>,
     /// What the listing tells.
     listed: ListedFacts,
     /// The description in the listing, if the object is to be moved.
@@ -50,12 +53,18 @@ pub(crate) struct ItemSource {
 impl ItemSource {
     /// A file on this machine; `place` is the same file.
     pub(crate) fn file(path: PathBuf, place: Place) -> Self {
-        Self { place, path: Some(path), listed: ListedFacts::default(), object: None, may_replace: None }
+        Self { path: Some(path), ..Self::object(place) }
+    }
+
+    /// The same file, found by the walk of a tree.
+    pub(crate) fn of_tree(self, files: Option<Arc<FilesBelow>>) -> Self {
+        Self { files, ..self }
     }
 
     /// An object of a store.
     pub(crate) fn object(place: Place) -> Self {
-        Self { place, path: None, listed: ListedFacts::default(), object: None, may_replace: None }
+        let listed = ListedFacts::default();
+        Self { place, path: None, files: None, listed, object: None, may_replace: None }
     }
 
     /// Adds what a listing says of the object.
@@ -113,7 +122,10 @@ async fn transfer(job: &CopyJob, item: &CopyItem) -> Result<Box<CopiedObject>> {
         return Box::pin(link::copy(job, source.name(), &source.place, to)).await;
     }
     match &source.path {
-        Some(path) => upload::file(job, path, source.name(), source.listed.size, to).await,
+        Some(path) => {
+            let below = source.files.as_ref().map(|files| (files, &*source.place.key));
+            upload::file(job, (path, below), source.name(), source.listed.size, to).await
+        }
         None => download::object(job, &source.name(), &source.place, source.listed, to).await,
     }
 }

@@ -24,9 +24,16 @@ impl OpenedFile {
     /// # Errors
     /// Those of the system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        Self::of(path.to_owned(), File::open(path)?)
+    }
+
+    /// The same for a file that is open already, at its start.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn of(path: PathBuf, file: File) -> io::Result<Self> {
         let found = file.metadata()?;
-        Ok(Self { path: path.to_owned(), size: found.len(), modified: modified(&found), file })
+        Ok(Self { path, size: found.len(), modified: modified(&found), file })
     }
 
     /// A handle to read the file. Call it once: clones share one position in the file.

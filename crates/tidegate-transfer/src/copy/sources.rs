@@ -299,8 +299,10 @@ fn tree<'a>(
             // A mount below the target may lead into the source.
             let source = target.directory().and_then(|_| OtherTree::at(path));
             let (directory, mut last) = (target.directory().unwrap_or_default(), String::new());
+            let below = job.writing.links().files_of_source(path);
             let item = move |file: Result<walk::FoundFile, Missed>| {
-                let item = file_item(job, &store, &target, file)?;
+                let mut item = file_item(job, &store, &target, file)?;
+                item.source = item.source.of_tree(below.clone());
                 match source.as_ref().and_then(|it| walk::leads_to(it, &directory, &mut last, &item.to.key)) {
                     Some(failure) => Err(CopyOutcome::Failed(failure)),
                     None => Ok(item),

@@ -3,7 +3,9 @@
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Arc;
 
+use tidegate::backend::local::FilesBelow;
 use tidegate::location::Location;
 use tidegate::recover::Resumed;
 use tidegate::text::printable;
@@ -42,7 +44,7 @@ pub(crate) async fn path(job: &CopyJob, name: String, path: &Path, to: &Place) -
                 "{name}: it has {has} bytes, and --expect-size is {expected}"
             )));
         }
-        file(job, path, name, Some(found.len()), to).await?
+        file(job, (path, None), name, Some(found.len()), to).await?
     };
     job.events.push(Event::Copied(done));
     Ok(())
@@ -52,10 +54,10 @@ fn gives_a_stream(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
 }
 
-/// Uploads a file, streamed from disk.
+/// Uploads a file, streamed from disk. `below` is its name below a tree, if a walk has found it there.
 pub(crate) async fn file(
     job: &CopyJob,
-    path: &Path,
+    (path, below): (&Path, Option<(&Arc<FilesBelow>, &str)>),
     source: String,
     size: Option<u64>,
     to: &Place,
@@ -64,7 +66,11 @@ pub(crate) async fn file(
         let unreadable = |error| Error::of_file(path, &error);
         let opened = tokio::task::spawn_blocking({
             let path = path.to_owned();
-            move || OpenedFile::open(&path)
+            let below = below.map(|(files, name)| (files.clone(), name.to_owned()));
+            move || match below {
+                Some((files, name)) => OpenedFile::of(path, files.open(&name)?),
+                None => OpenedFile::open(&path),
+            }
         });
         let opened = opened.await.map_err(|ended| Error::Failed(ended.to_string()))?.map_err(unreadable)?;
         let mut input = Whole(opened.source().map_err(unreadable)?);
@@ -81,7 +87,11 @@ pub(crate) async fn file(
         journaled: false,
         bytes: size,
     });
-    let object = builder.upload(path).await.map_err(|error| of_source(path, error))?;
+    let object = match below {
+        Some((files, name)) => builder.upload_below(files, name).await,
+        None => builder.upload(path).await,
+    };
+    let object = object.map_err(|error| of_source(path, error))?;
     let done = live.done(source, to.url(), object.size, &object);
     let strategy = job.writing.of_file(done.parts);
     verify::read_back(job, to, &object, done.by(strategy)).await

@@ -1,10 +1,10 @@
 //! The copies of a synchronization: carries out the steps of the plan as the listings come.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt, future};
-use tidegate::backend::local::LINK_SUFFIX;
+use tidegate::backend::local::{FilesBelow, LINK_SUFFIX};
 use tidegate::{Object, Store};
 
 use super::extra::{ExtraObject, ExtraObjects, lost_keys};
@@ -28,6 +28,8 @@ use crate::planted::Planted;
 pub(super) struct Copying<'a> {
     work: SyncWork<'a>,
     job: &'a CopyJob,
+    /// The files of a source on this machine.
+    files: Option<Arc<FilesBelow>>,
     found: Mutex<Found>,
 }
 
@@ -46,7 +48,9 @@ pub(super) struct Found {
 impl<'a> Copying<'a> {
     pub(super) fn new(work: SyncWork<'a>, job: &'a CopyJob) -> Self {
         let extra = work.deletes().then(ExtraObjects::default);
-        Self { work, job, found: Mutex::new(Found { extra, ..Found::default() }) }
+        let source = &work.trees.source;
+        let files = source.path("").and_then(|root| source.links.files_of_source(&root));
+        Self { work, job, files, found: Mutex::new(Found { extra, ..Found::default() }) }
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
@@ -197,7 +201,9 @@ impl<'a> Copying<'a> {
         };
         match change {
             Change::Add(source) | Change::Replace(source, _) => self.copy(source).await,
-            Change::Refuse { source, by } => CopyOutcome::Failed(self.work.trees.refused(&source.key, &by)),
+            Change::Refuse { source, by } => {
+                CopyOutcome::Failed(self.work.trees.refused(&source.key, by.as_deref()))
+            }
             Change::LeaveOut(path, kind) => {
                 self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
@@ -252,7 +258,7 @@ impl<'a> Copying<'a> {
         let trees = self.work.trees;
         let place = trees.source.place(&key);
         let source = match trees.source.path(&key) {
-            Some(path) => ItemSource::file(path, place),
+            Some(path) => ItemSource::file(path, place).of_tree(self.files.clone()),
             None => ItemSource::object(place),
         };
         let source = match object {

@@ -42,7 +42,7 @@ impl SyncWork<'_> {
                     Ok(None) => self.would_copy(&object.key, object.object.known_size()),
                 },
                 Change::Refuse { source, by } => {
-                    fail(Failure::new(Step::Copy, None, trees.refused(&source.key, &by)));
+                    fail(Failure::new(Step::Copy, None, trees.refused(&source.key, by.as_deref())));
                 }
                 Change::Remove(_) if !self.deletes() => {}
                 Change::Remove(object) => extra.push(&object).map_err(|error| lost_keys(&error))?,

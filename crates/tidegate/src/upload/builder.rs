@@ -13,9 +13,10 @@ use super::exact::WrongSize;
 use super::journal::Journaled;
 use super::plan::Plan;
 use super::session::{Persistence, Upload};
-use super::source::file;
+use super::source::file::{self, FileToUpload};
 use super::strategy::{Policy, Strategy, StrategyFacts};
 use super::writer::Writer;
+use crate::backend::local::FilesBelow;
 use crate::backend::{Feature, WriteOptions};
 use crate::engine::Context;
 use crate::memory::budget::Budget;
@@ -110,7 +111,15 @@ impl WriterBuilder {
     /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
     /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
     pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
-        self.settings.upload(path.as_ref()).await
+        self.settings.upload(&FileToUpload::At(path.as_ref().to_owned())).await
+    }
+
+    /// The same for the file `name` of a tree: it fails if a symbolic link leads there.
+    ///
+    /// # Errors
+    /// As [`upload`](Self::upload), and [`ErrorKind::Source`] if a directory on the way to the file is a link.
+    pub async fn upload_below(self, files: &Arc<FilesBelow>, name: impl Into<String>) -> Result<Object> {
+        self.settings.upload(&FileToUpload::Below(files.clone(), name.into())).await
     }
 }
 
@@ -139,7 +148,7 @@ impl IntoFuture for WriterBuilder<PathBuf> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.settings.upload(&self.input).await })
+        Box::pin(async move { self.settings.upload(&FileToUpload::At(self.input)).await })
     }
 }
 
@@ -331,11 +340,11 @@ impl WriteSettings {
         self.options.preserve = true;
     }
 
-    async fn upload(mut self, path: &Path) -> Result<Object> {
+    async fn upload(mut self, source: &FileToUpload) -> Result<Object> {
         self.context.check(Operation::Write, &self.key, Some(&self.options))?;
         self.check_replaces()?;
         let budget = self.context.engine().budget.clone();
-        let file = file::open(path, &self.url()).await?;
+        let file = file::open(source, &self.url()).await?;
         if self.preserve {
             let attributes = file.attributes().map_err(|error| file::unreadable(&self.url(), error))?;
             self.keep(&attributes);

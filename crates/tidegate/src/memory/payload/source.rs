@@ -75,7 +75,11 @@ impl SourceFile {
         // Without O_NONBLOCK, opening a pipe would wait for its other end. The flag has no effect on a regular
         // file.
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-        let file = File::options().read(true).custom_flags(flags).open(path)?;
+        Self::of(File::options().read(true).custom_flags(flags).open(path)?)
+    }
+
+    /// The same for a file that is open already, at its start.
+    pub(crate) fn of(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(match metadata.is_dir() {

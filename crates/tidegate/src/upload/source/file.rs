@@ -3,12 +3,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
 use super::streamed::Streamed;
+use crate::backend::local::FilesBelow;
 use crate::memory::budget::Budget;
 use crate::memory::payload::{SourceChanged, SourceFile};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -18,15 +19,40 @@ use crate::upload::plan::Plan;
 use crate::upload::session::Upload;
 use crate::upload::strategy::Policy;
 
-/// Opens the file at `path`, to be uploaded as `object`.
-pub(in crate::upload) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
+/// Where the file to upload is.
+#[derive(Clone, Debug)]
+pub(in crate::upload) enum FileToUpload {
+    /// At a path, whose links are followed.
+    At(PathBuf),
+    /// Below a directory, by this name.
+    Below(Arc<FilesBelow>, String),
+}
+
+impl FileToUpload {
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::At(path) => path.clone(),
+            Self::Below(files, name) => files.path(name),
+        }
+    }
+
+    fn open(&self) -> io::Result<SourceFile> {
+        match self {
+            Self::At(path) => SourceFile::open(path),
+            Self::Below(files, name) => SourceFile::of(files.open(name)?),
+        }
+    }
+}
+
+/// Opens the file, to be uploaded as `object`.
+pub(in crate::upload) async fn open(source: &FileToUpload, object: &str) -> Result<SourceFile> {
     let opened = tokio::task::spawn_blocking({
-        let path = path.to_owned();
-        move || SourceFile::open(&path)
+        let source = source.clone();
+        move || source.open()
     });
     let opened = opened.await.unwrap_or_else(|ended| Err(io::Error::other(ended)));
     opened.map_err(|error| {
-        let message = format!("can't read {}: {error}", path.display());
+        let message = format!("can't read {}: {error}", source.path().display());
         Error::new(ErrorKind::Source, Operation::Write, object, message).with_source(error)
     })
 }
