@@ -3,6 +3,7 @@
 //!
 //! Two objects of a store would become one file there, and the second would replace the first.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -148,8 +149,9 @@ impl Lookups for Directory {
             return false;
         }
         // Named as an unfinished file: listings pass it over, and sweeps remove it after a crash.
-        let (suffix, mut builder) = (format!("-{sample}.part"), tempfile::Builder::new());
-        let made = builder.prefix(".tidegate-").suffix(&suffix).rand_bytes(16).tempfile_in(self.existing());
+        let token = RandomState::new().build_hasher().finish();
+        let name = format!(".tidegate-{token:016x}-{sample}.part");
+        let made = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(self.existing());
         match made {
             Ok(file) => file.path().file_name().and_then(|name| name.to_str()).is_some_and(look),
             // Then the copies fail, too, or nothing there has such a name.
