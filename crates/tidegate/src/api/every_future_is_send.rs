@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::backend::local::FilesBelow;
 use crate::backend::{Attempt, Backend, LifecycleRule, Session};
 use crate::recover::{ClaimedUpload, LeftUpload};
 use crate::store::Manifest;
@@ -68,6 +70,7 @@ fn store(
         store().get_range("k", 1..2),
         store().writer("k"),
         store().writer("k").upload("path"),
+        store().writer("k").upload_below(&Arc::new(FilesBelow::new("root", true)), "name"),
         store().upload("path", "k"),
         store().reader("k"),
         store().reader("k").bytes(),
