@@ -76,12 +76,6 @@ const LACKS: &[Lack] = &[
     Lack { at_times: true, ..lack("minio", "create_only_never_replaces", "closed the connection", EARLY) },
     lack(
         "versitygw",
-        "a_listing_is_in_key_order_and_stops_at_a_slash",
-        "ExistingObjectIsDirectory",
-        "its prefixes are directories, which no object can be beside",
-    ),
-    lack(
-        "versitygw",
         "many_are_removed_in_one_request",
         "ObjectParentIsFile",
         "its prefixes are directories, which no object can be beside",
