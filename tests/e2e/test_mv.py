@@ -145,8 +145,10 @@ def test_a_tree_moved_by_two_addresses_replaces_no_object_of_its_own(tidegate, o
     planned = tidegate("mv", "-r", "--dry-run", *words, env=env)
     run = tidegate("mv", "-r", *words, env=env)
     assert set(stored(on).values()) == set(objects.values()), run
+    # A target in its source would be listed again: nothing is begun.
+    code = 2 if target and not source else 1
     for ended in (planned, run):
-        assert ended.exit == 1 and "--assume-distinct" in ended.err, ended
+        assert ended.exit == code and "--assume-distinct" in ended.err, ended
 
 
 @pytest.mark.parametrize("command", ["cp", "sync"])

@@ -306,7 +306,9 @@ def test_by_two_addresses_no_sync_removes_its_source(tidegate, on, tmp_path, sou
     for options in (["--dry-run"], []):
         run = tidegate("sync", "--delete", *options, url("a", source), url("b", target), env=env)
         assert objects.items() <= stored(on).items(), run
-        if source != "src/" or target != "src":
+        if not source:
+            assert run.exit == 2 and "--assume-distinct" in run.err and stored(on) == objects, run
+        elif source != "src/" or target != "src":
             assert run.exit == 1 and "--assume-distinct" in run.err and "nothing removed" in run.err, run
 
 
