@@ -1,5 +1,5 @@
-//! Names that a directory takes for one: `IMG.jpg` and `img.jpg` where the file system does not tell capital letters from
-//! small ones, `é` as one character and as two where it does not tell these forms apart.
+//! Names that one file of a directory has: `IMG.jpg` and `img.jpg` where the file system ignores case, and the two Unicode
+//! forms of `é` where it ignores these.
 //!
 //! Two objects of a store would become one file there, and the second would replace the first.
 
@@ -87,8 +87,8 @@ fn other_form(name: &str) -> Option<String> {
     [name.nfd().collect::<String>(), name.nfc().collect()].into_iter().find(|other| other != name)
 }
 
-/// Also without what some file systems that fold names leave out: characters that are not seen, and the dots and spaces at
-/// the end of a name.
+/// The name without case and forms. Also without what some of these file systems ignore: invisible characters, and dots and
+/// spaces at the end of a name.
 fn without_case(name: &str) -> String {
     let fold = |name: &str| -> String {
         let shown = name.nfd().filter(|character| !is_ignored(*character));
@@ -98,7 +98,7 @@ fn without_case(name: &str) -> String {
     names.join("/")
 }
 
-/// Characters that are not seen, most of which `casefold` of ext4 and HFS+ pass over.
+/// Invisible characters. ext4 (with `casefold`) and HFS+ ignore most of them when they compare two names.
 fn is_ignored(character: char) -> bool {
     matches!(
         character,

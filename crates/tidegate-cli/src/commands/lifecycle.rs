@@ -157,7 +157,7 @@ impl LifecycleEnsure {
     }
 }
 
-/// Warns of each lifecycle rule of the bucket that aborts pending uploads before their lifetime is over.
+/// Warns if a lifecycle rule of the bucket aborts pending uploads that live longer than the rule allows.
 async fn warn_of_pending(store: &Store, rules: &[LifecycleRule]) {
     for rule in rules {
         match store.uploads_cut_short(rule).await {
