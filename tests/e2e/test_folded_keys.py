@@ -73,3 +73,14 @@ def test_a_target_in_its_source_by_another_address_is_refused(tidegate, embedded
     assert len(on.keys()) == 5
     run = tidegate("cp", "-r", "--assume-distinct", *source, on.url("t/"), on.url("t/zzz/"), env=on.env)
     assert run.exit == 0, run
+
+
+@pytest.mark.parametrize("words", [("sync",), ("cp", "-r"), ("mv", "-r")])
+def test_a_backup_below_the_bucket_of_that_name_on_another_server_is_copied(tidegate, bucket, tmp_path, words):
+    on = bucket("minio")
+    to = Bucket(bucket("embedded").endpoint, name=on.name)
+    for key in ["a", "d/b"]:
+        on.put(key, key.encode())
+    env = profiles(tmp_path, a=on.endpoint, b=to.endpoint)
+    run = tidegate(*words, f"s3://a@{on.name}/", f"s3://b@{on.name}/backup/", env=on.env | env)
+    assert run.exit == 0 and to.keys() == ["backup/a", "backup/d/b"], run

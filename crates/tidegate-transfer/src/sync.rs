@@ -213,11 +213,8 @@ impl SyncTrees {
             are_apart: self.are_apart,
         };
         let trees = Trees::new(self.source, self.target, self.compare, self.filter)?.with_writes();
-        let (source, target) = (&trees.source, &trees.target);
-        if self.options.distinct.wants_proof()
-            && two_addresses::may_lie_in(&source.place(""), &target.place(""))
-        {
-            return Err(two_addresses::refused(&source.name(), &target.url()));
+        if self.options.distinct.wants_proof() {
+            two_addresses::refuse_nested(&trees.source.place(""), &trees.target.place("")).await?;
         }
         let trees = if self.options.is_dry_run { trees } else { trees.with_probes() };
         let plan = SyncWork { trees: &trees, options: self.options, events: &events };

@@ -10,9 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use futures::TryStreamExt;
+use futures::future::ready;
 use tidegate::location::Location;
 use tidegate::text::printable;
-use tidegate::{ErrorKind, Object, Store};
+use tidegate::{Entry, ErrorKind, Object, Store};
 
 use crate::error::{Error, Result};
 use crate::place::Place;
@@ -69,23 +71,26 @@ pub(crate) fn may_replace_another_source(from: &Place, to: &Place) -> bool {
     may_replace_source(from, to) && key(from) != key(to)
 }
 
-/// Whether the tree `to` may lie in the tree `from`, by another address of one server: the listing of `from` would find
-/// the copies, and never end.
-pub(crate) fn may_lie_in(from: &Place, to: &Place) -> bool {
+/// Refuses a tree `to` that may lie in the tree `from` by another address of one server: the listing of `from` would find
+/// the copies, and never end. The first object of `from` tells, as for [`compare`].
+pub(crate) async fn refuse_nested(from: &Place, to: &Place) -> Result {
     let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
-        return false;
+        return Ok(());
     };
     let is_below = to_key.len() > from_key.len() && to_key.starts_with(&from_key);
-    ours == theirs && is_below && !from.store.shares_endpoint_with(&to.store)
-}
-
-/// The refusal of a tree that [may lie](may_lie_in) in the one that is copied.
-pub(crate) fn refused(from: &str, to: &str) -> Error {
-    Error::Refused(format!(
-        "{}: this may be in {}, which is to be copied, by another address of one server: {REMEDY}",
-        printable(to),
-        printable(from)
-    ))
+    if ours != theirs || !is_below || from.store.shares_endpoint_with(&to.store) {
+        return Ok(());
+    }
+    let mut objects = from.store.list(&from.key).try_filter(|entry| ready(matches!(entry, Entry::Object(_))));
+    let Some(first) = objects.try_next().await? else { return Ok(()) };
+    match compare(&to.store, &Place::named(from.store.clone(), first.key())).await? {
+        Places::Different => Ok(()),
+        Places::Alike | Places::Empty => Err(Error::Refused(format!(
+            "{}: this may be in {}, which is to be copied, by another address of one server: {REMEDY}",
+            printable(&to.url()),
+            printable(&from.url())
+        ))),
+    }
 }
 
 /// Whether one text is the other one without a part of it.

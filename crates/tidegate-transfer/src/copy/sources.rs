@@ -78,7 +78,7 @@ pub(crate) async fn find<'a>(
                 job.emptied.add_named(directory);
             }
             let mut target = CopyTarget::of_tree(job, source, target).await?;
-            target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
+            target.refuse_overlap(job, source, &store, &prefix, is_recursive).await?;
             if is_only {
                 target_url = Some(target.url());
             }

@@ -142,7 +142,7 @@ impl CopyTarget {
 
     /// Refuses a target below the source: the listing would find the copies, and never end. A move is also refused if
     /// the source is below the target: an object could replace another that is still to be moved.
-    pub(super) fn refuse_overlap(
+    pub(super) async fn refuse_overlap(
         &mut self,
         job: &CopyJob,
         source: &Source,
@@ -155,13 +155,15 @@ impl CopyTarget {
         // A pattern of one level finds none of the objects below it.
         let is_shallow = !is_recursive && pattern.is_some_and(|pattern| pattern.is_shallow());
         let Some((source_tree, target_tree)) = self.comparable(from, prefix) else {
+            if !job.distinct.wants_proof() || is_shallow {
+                return Ok(());
+            }
             let source_tree = Place::named(from.clone(), format!("{prefix}{literal}"));
-            let target_tree = Place::named(self.store.clone(), &*self.prefix);
-            let wants_proof = job.distinct.wants_proof() && !is_shallow;
-            return match wants_proof && two_addresses::may_lie_in(&source_tree, &target_tree) {
-                true => Err(two_addresses::refused(&source.name(), &self.url())),
-                false => Ok(()),
-            };
+            return two_addresses::refuse_nested(
+                &source_tree,
+                &Place::named(self.store.clone(), &*self.prefix),
+            )
+            .await;
         };
         if let Some(target) = self.directory()
             && let Some((ours, theirs)) = shared_by_mount(&local_root(&from.location()), &target)
