@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -28,7 +27,6 @@ pub(crate) mod copies;
 mod distinct;
 mod download;
 pub(crate) mod emptied;
-pub(crate) mod empty_names;
 mod folded_targets;
 pub(crate) mod item;
 pub(crate) mod job;
@@ -356,7 +354,6 @@ impl CopyTrees {
             verifies: self.verifies,
             is_dry_run: self.is_dry_run,
             links: DeferredLinks::default(),
-            empty_names: Arc::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.distinct,
             plants: self.plants,
@@ -467,9 +464,6 @@ async fn copy_many(
         true => TakenPaths::InOrder(Vec::new()),
         false => TakenPaths::new(job.writing.links()),
     });
-    if !is_in_order {
-        job.empty_names.in_any_order();
-    }
     let items = found.items.map(|found| match &mut distinct {
         Some(distinct) => distinct.checked(found),
         None => found,
@@ -492,7 +486,6 @@ async fn copy_many(
         })
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
-    empty_names::copy_waiting(job).await?;
     let take = |link: &CopyItem| {
         paths.as_mut().map_or(Ok(()), |paths| paths.take_link(link))?;
         folded.as_mut().map_or(Ok(()), |folded| folded.take_link(link))

@@ -233,7 +233,6 @@ impl SyncTrees {
             verifies: self.verifies,
             is_dry_run: false,
             links: DeferredLinks::default(),
-            empty_names: Arc::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.options.distinct,
             plants: trees.rules.options.plants,
@@ -412,7 +411,7 @@ impl SyncWork<'_> {
         let all = count(extra.count, "object");
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         let target = &self.trees.target;
-        let recheck = Arc::new(Recheck::of(self.trees, job));
+        let recheck = Arc::new(Recheck::of(self.trees, job.events.clone()));
         let rechecked = recheck.clone();
         let extra = extra.filter(move |object| future::ready(!in_the_way.has(&object.key)));
         // In batches, because keys that are ready together are removed by one request.

@@ -46,39 +46,34 @@ pub(crate) fn in_bucket(place: &Place) -> Option<(String, String)> {
     Some((bucket.to_owned(), key.to_owned()))
 }
 
+/// The keys of two places whose buckets have one name at two addresses: they may be one bucket.
+fn keys_at_two_addresses(from: &Place, to: &Place) -> Option<(String, String)> {
+    let ((ours, from_key), (theirs, to_key)) = (in_bucket(from)?, in_bucket(to)?);
+    (ours == theirs && !from.store.shares_endpoint_with(&to.store)).then_some((from_key, to_key))
+}
+
 /// Whether two trees, or two objects, may be one place, or one in the other, although their addresses differ: both have
 /// the same bucket, and one key begins with the other.
 pub(crate) fn may_be_one(from: &Place, to: &Place) -> bool {
-    let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
-        return false;
-    };
-    let is_nested = from_key.starts_with(&to_key) || to_key.starts_with(&from_key);
-    ours == theirs && is_nested && !from.store.shares_endpoint_with(&to.store)
+    keys_at_two_addresses(from, to).is_some_and(|(from, to)| from.starts_with(&to) || to.starts_with(&from))
 }
 
 /// Whether the copy of `from` to `to` may replace an object of its own source: as [`may_be_one`], for the trees that
 /// both are in. Then one key is the other one without some names in its middle, or both keys are the same.
 pub(crate) fn may_replace_source(from: &Place, to: &Place) -> bool {
-    let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
-        return false;
-    };
-    ours == theirs && is_shortened(&from_key, &to_key) && !from.store.shares_endpoint_with(&to.store)
+    keys_at_two_addresses(from, to).is_some_and(|(from, to)| is_shortened(&from, &to))
 }
 
 /// As [`may_replace_source`], for a copy that keeps its source: an object that is copied onto itself is not lost.
 pub(crate) fn may_replace_another_source(from: &Place, to: &Place) -> bool {
-    let key = |place| in_bucket(place).map(|(_, key)| key);
-    may_replace_source(from, to) && key(from) != key(to)
+    keys_at_two_addresses(from, to).is_some_and(|(from, to)| is_shortened(&from, &to) && from != to)
 }
 
 /// Refuses a tree `to` that may lie in the tree `from` by another address of one server: the listing of `from` would find
-/// the copies, and never end. The first object of `from` tells, as for [`compare`].
+/// the copies, and never end. Asks both addresses for the first object of `from`.
 pub(crate) async fn refuse_nested(from: &Place, to: &Place) -> Result {
-    let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
-        return Ok(());
-    };
-    let is_below = to_key.len() > from_key.len() && to_key.starts_with(&from_key);
-    if ours != theirs || !is_below || from.store.shares_endpoint_with(&to.store) {
+    let is_below = |(from, to): (String, String)| to.len() > from.len() && to.starts_with(&from);
+    if !keys_at_two_addresses(from, to).is_some_and(is_below) {
         return Ok(());
     }
     let mut objects = from.store.list(&from.key).try_filter(|entry| ready(matches!(entry, Entry::Object(_))));
@@ -147,6 +142,11 @@ async fn described(store: &Store, key: &str) -> Result<Option<Object>> {
     match store.head(key).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        // A key of the other place, which the caller's rights may not include.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::Failed(format!(
+            "{}; so nothing tells whether source and target are one place: {REMEDY}",
+            printable(&error.to_string())
+        ))),
         Err(error) => Err(error.into()),
     }
 }

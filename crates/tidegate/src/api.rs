@@ -14,6 +14,7 @@ pub mod blocking;
 mod buckets;
 mod builder;
 mod delete;
+mod empty_names;
 #[cfg(all(test, feature = "s3", feature = "gcs", feature = "azure"))]
 mod every_future_is_send;
 pub mod examine;

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use tidegate::backend::local::{FilesBelow, LINK_SUFFIX};
 use tidegate::location::local_root;
+use tidegate::text::printable;
 use tidegate::{ErrorKind, Object, Store};
 
 use super::copies::CopyOutcome;
@@ -91,13 +92,27 @@ pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
         job.links.push(item);
         return CopyOutcome::LeftOut;
     }
-    if item.to.is_local() || job.is_dry_run {
-        return copy_now(job, item).await;
+    if has_empty_name(&item.to.key)
+        && !job.is_dry_run
+        && let Err(error) = Box::pin(refuse_empty_names(&item)).await
+    {
+        return CopyOutcome::Failed(error);
     }
-    match job.empty_names.admit(item) {
-        Some(item) => copy_now(job, item).await,
-        None => CopyOutcome::LeftOut,
-    }
+    copy_now(job, item).await
+}
+
+fn has_empty_name(key: &str) -> bool {
+    key.starts_with('/') || key.contains("//")
+}
+
+/// Refuses a target whose key the store keeps without its empty names: that may be the key of another object.
+async fn refuse_empty_names(item: &CopyItem) -> Result {
+    let Some(kept) = item.to.store.kept_elsewhere(&item.to.key).await? else { return Ok(()) };
+    let (source, target) = (item.source.name(), item.to.url());
+    let message = format!(
+        "{source}: not copied to {target}: the server drops empty names in keys: that is {kept} there"
+    );
+    Err(Error::Failed(printable(&message).into_owned()))
 }
 
 pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
@@ -133,7 +148,7 @@ async fn transfer(job: &CopyJob, item: &CopyItem) -> Result<Box<CopiedObject>> {
 async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -> Result<CopyOutcome> {
     let skips = job.writing.if_exists == IfExists::Skip;
     // Otherwise the move would remove the only copy.
-    if job.moves() && is_same(&item).await? {
+    if job.moves() && is_same(job, &item).await? {
         let name = item.source.name();
         return Err(Error::Refused(format!("{name}: source and target are the same object")));
     }
@@ -240,7 +255,7 @@ async fn refuse_source(item: &CopyItem) -> Result {
 }
 
 /// Whether source and target are one object, or one file by whatever links.
-async fn is_same(item: &CopyItem) -> Result<bool> {
+async fn is_same(job: &CopyJob, item: &CopyItem) -> Result<bool> {
     let (from, to) = (&item.source.place, &item.to);
     if let Some(path) = item.source.path.as_ref().filter(|_| to.is_local()) {
         let target = to.file()?;
@@ -249,7 +264,10 @@ async fn is_same(item: &CopyItem) -> Result<bool> {
             return Ok(true);
         }
     }
-    Ok(from.store.is_one_place(&from.key, &to.store, &to.key).await?)
+    if from.store.is_one_place(&from.key, &to.store, &to.key).await {
+        return Ok(true);
+    }
+    Ok(!job.is_dry_run && from.store.keeps_as_one(&from.key, &to.store, &to.key).await?)
 }
 
 fn skipped(job: &CopyJob, item: &CopyItem) -> CopyOutcome {

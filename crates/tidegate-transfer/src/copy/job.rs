@@ -1,8 +1,8 @@
 //! The settings and state that all transfers of one command share.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use crate::attributes;
@@ -16,7 +16,6 @@ use tidegate::{Attributes, Object, Strategy};
 
 use super::carried::LeftOut;
 use super::emptied::EmptiedDirectories;
-use super::empty_names::EmptyNames;
 use super::link::DeferredLinks;
 use crate::event::Events;
 use crate::figures::count;
@@ -63,8 +62,6 @@ pub(crate) struct CopyJob {
     pub(crate) is_dry_run: bool,
     /// The links that are made when all files are in place.
     pub(crate) links: DeferredLinks,
-    /// Targets whose keys have empty names, which the store may drop.
-    pub(crate) empty_names: Arc<EmptyNames>,
     /// The directories that files were moved from.
     pub(crate) emptied: EmptiedDirectories,
     pub(crate) distinct: Distinct,

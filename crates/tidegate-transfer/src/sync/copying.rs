@@ -11,7 +11,6 @@ use super::extra::{ExtraObject, ExtraObjects, lost_keys};
 use super::recheck::Recheck;
 use super::{BATCH, SyncWork};
 use crate::copy::copies::{self, CopyOutcome};
-use crate::copy::empty_names;
 use crate::copy::item::{self, CopyItem, ItemSource};
 use crate::copy::job::CopyJob;
 use crate::copy::link;
@@ -75,7 +74,6 @@ impl<'a> Copying<'a> {
         if blocked.count > 0 {
             self.copy_blocked(blocked, &stores).await?;
         }
-        empty_names::copy_waiting(self.job).await?;
         // A link fails also if the object that needs a directory of its name was not copied: a dry run says so too.
         let prefix = trees.target.place("").key;
         let refused = |link: &CopyItem| self.work.refuse_link(link.to.key.strip_prefix(&prefix)?);
@@ -130,7 +128,7 @@ impl<'a> Copying<'a> {
         let target = &self.work.trees.target;
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         let extra = extra.filter(|object| future::ready(in_the_way.has(&object.key)));
-        let recheck = Recheck::of(self.work.trees, self.job);
+        let recheck = Recheck::of(self.work.trees, self.job.events.clone());
         let mut batches = std::pin::pin!(extra.chunks(BATCH));
         while let Some(batch) = batches.next().await {
             for key in recheck.still_extra(batch).await {

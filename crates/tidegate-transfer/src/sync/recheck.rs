@@ -2,31 +2,24 @@
 
 use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
 
 use super::extra::ExtraObject;
 use crate::compare::Trees;
-use crate::copy::empty_names::{self, EmptyNames};
-use crate::copy::job::CopyJob;
 use crate::copy::link::is_there;
-use crate::error::{Error, Result};
 use crate::event::{Events, Step};
 use crate::links::Links;
 
-/// Looks again, before a removal, at what may have changed since the listing. Of a store, it looks only at keys that
-/// may be another name of an object that was just copied: each look is a request.
+/// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked
+/// at: a store would take a request for each object.
 pub(super) struct Recheck {
     source: Option<PathBuf>,
     links: Links,
-    /// The target's store. In a directory, a file written since the listing has another ETag; so has one whose name
-    /// differs only in case, where the file system ignores case.
-    target: Store,
-    is_local: bool,
-    empty_names: Arc<EmptyNames>,
+    /// The target's store, if it is a directory. A file written since the listing has another ETag; so has one
+    /// whose name differs only in case, where the file system ignores case.
+    target: Option<Store>,
     prefix: String,
     events: Events,
     /// How many are not removed: because they have changed, and because they could not be described.
@@ -35,15 +28,14 @@ pub(super) struct Recheck {
 }
 
 impl Recheck {
-    pub(super) fn of(trees: &Trees, job: &CopyJob) -> Self {
+    pub(super) fn of(trees: &Trees, events: Events) -> Self {
+        let target = trees.target.is_local().then(|| trees.target.store.clone());
         Self {
             source: trees.source.path(""),
             links: trees.source.links,
-            target: trees.target.store.clone(),
-            is_local: trees.target.is_local(),
-            empty_names: job.empty_names.clone(),
+            target,
             prefix: trees.target.place("").key,
-            events: job.events.clone(),
+            events,
             changed: AtomicU64::default(),
             failed: AtomicU64::default(),
         }
@@ -66,32 +58,22 @@ impl Recheck {
         let (mut keys, mut failed) = (Vec::with_capacity(batch.len()), 0);
         for extra in batch {
             let key = format!("{}{}", self.prefix, extra.key);
-            match self.is_still_extra(&key, &extra).await {
-                Ok(is_extra) => keys.extend(is_extra.then_some(key)),
-                Err(error) => {
-                    self.events.failed(Step::Remove, error);
-                    failed += 1;
-                }
-            }
+            let is_same = match &self.target {
+                Some(store) => match store.head(&key).await {
+                    Ok(now) => now.etag.as_deref() == Some(&*extra.etag),
+                    Err(error) if error.kind() == ErrorKind::NotFound => false,
+                    Err(error) => {
+                        self.events.failed(Step::Remove, error.into());
+                        failed += 1;
+                        false
+                    }
+                },
+                None => true,
+            };
+            keys.extend(is_same.then_some(key));
         }
         self.failed.fetch_add(failed, Relaxed);
         self.changed.fetch_add((all - keys.len()) as u64 - failed, Relaxed);
         keys
-    }
-
-    async fn is_still_extra(&self, key: &str, extra: &ExtraObject) -> Result<bool> {
-        if self.is_local {
-            return match self.target.head(key).await {
-                Ok(now) => Ok(now.etag.as_deref() == Some(&*extra.etag)),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-                Err(error) => Err(error.into()),
-            };
-        }
-        if self.empty_names.has(key) && empty_names::is_kept_as_another(&self.target, key).await? {
-            let url = format!("{}/{key}", self.target.location());
-            let why = "the store keeps this key and the one of an object that was copied as one";
-            return Err(Error::NotRemoved(format!("{}: {why}", printable(&url))));
-        }
-        Ok(true)
     }
 }

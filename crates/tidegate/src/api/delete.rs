@@ -26,7 +26,8 @@ const BATCHES: usize = 4;
 /// Removes the objects of many keys.
 ///
 /// Where the store can remove many objects in one request, as S3 can, keys are sent in batches of up to 1,000. A batch
-/// goes out when it is full, when there are no more keys, or when no further key is ready and no removal is in flight.
+/// goes out when it is full, when there are no more keys, or when no further key is ready and at most one removal is in
+/// flight.
 /// One key alone is a request of its own, and so is each key where the server has no such requests.
 ///
 /// Awaited, it removes all of them and says which failed ([`DeleteReport`]). As a [`Stream`] it gives each key with its
@@ -123,9 +124,10 @@ impl DeleteStream {
                 Poll::Ready(Some(Ok(key))) if self.is_for_batch(&key) => self.batch.push(key),
                 Poll::Ready(Some(Ok(key))) => self.begin(vec![key]),
                 Poll::Ready(Some(Err(error))) => return Some(error),
-                // Keys that come one by one collect while a removal is in flight: a request for each would cost more.
+                // Keys that come one by one collect while two removals are in flight: a request for each would cost more. Two,
+                // because one of them may be a long retry.
                 more => {
-                    let is_due = self.in_flight.is_empty() || more.is_ready() && self.batches < BATCHES;
+                    let is_due = self.in_flight.len() < 2 || more.is_ready() && self.batches < BATCHES;
                     if is_due && !self.batch.is_empty() {
                         self.begin_batch();
                     }

@@ -87,6 +87,8 @@ fn store(
         store().delete_if_unchanged("k", &object()),
         store().delete_many(["k"]),
         store().is_one_place("k", &store(), "k"),
+        store().keeps_as_one("k", &store(), "k"),
+        store().kept_elsewhere("k"),
         store().left("k"),
         store().sweep(""),
         store().held(&session()),

@@ -312,9 +312,7 @@ impl ObjectStore for TidegateStore {
 
     /// [`Store::rename`]. If both paths are the same place, only checks that the object exists.
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        let context = self.store.context();
-        let is_one = context.is_one_place(from.as_ref(), context, to.as_ref()).await;
-        if is_one.map_err(|error| convert(error, from))? {
+        if self.store.context().is_one_place(from.as_ref(), self.store.context(), to.as_ref()).await {
             return self.store.head(from.as_ref()).await.map(|_| ()).map_err(|error| convert(error, from));
         }
         let rename = self.store.rename(from.as_ref(), to.as_ref());

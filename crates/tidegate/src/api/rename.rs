@@ -66,12 +66,17 @@ impl RenameBuilder {
         let (from, to) = (context.full_key(&self.from), context.full_key(&self.to));
         context.check(Operation::Rename, &self.from, None)?;
         context.check(Operation::Rename, &self.to, Some(&WriteOptions::default()))?;
-        if context.is_one_place(&self.from, context, &self.to).await? {
+        if context.is_one_place(&self.from, context, &self.to).await {
             let object = context.head(&self.to).await?;
             return match self.create_only {
                 true => Err(self.error(ErrorKind::AlreadyExists, "the target is the source itself")),
                 false => Ok(object),
             };
+        }
+        if self.store.keeps_as_one(&self.from, &self.store, &self.to).await? {
+            let message =
+                "the store keeps the source and the target as one object: it drops empty names in keys";
+            return Err(self.error(ErrorKind::InvalidInput, message));
         }
         let Some(renames) = context.backend().renames() else { return Box::pin(self.by_copy()).await };
         let requests = context.requests(&self.from, context.engine().progress.clone());

@@ -400,13 +400,8 @@ impl Store {
     }
 
     /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other: the same key
-    /// of a bucket at one endpoint, or the same file, by whatever path or link. Keys that differ only in empty names, as
-    /// `a//b` and `a/b` do, are one place if the store describes one object for both: MinIO drops slashes at the beginning
-    /// of a key, versitygw drops every empty name.
-    ///
-    /// # Errors
-    /// Those of [`head`](Self::head), for keys that differ only in empty names.
-    pub async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> Result<bool> {
+    /// of a bucket at one endpoint, or the same file, by whatever path or link.
+    pub async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
         self.context.is_one_place(key, &to.context, to_key).await
     }
 

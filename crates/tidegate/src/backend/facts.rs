@@ -56,6 +56,10 @@ pub enum Feature {
     PartChecksums,
     /// Listings of unfinished uploads.
     ListSessions,
+    /// Slashes at the beginning of a key (MinIO drops them).
+    LeadingSlashes,
+    /// Empty names within a key, as in `a//b` (versitygw drops them).
+    EmptyNames,
     /// Bytes without their MD5 (`Content-MD5`), which some servers demand where object lock protects the objects.
     BytesWithoutMd5,
 }
@@ -134,6 +138,12 @@ impl Feature {
             Self::BytesWithoutMd5 => Replaced(
                 "demands the MD5 of all bytes (Content-MD5): each file is read twice, first for its MD5",
             ),
+            Self::LeadingSlashes => {
+                Replaced("drops slashes at the beginning of keys: copies of trees refuse such keys")
+            }
+            Self::EmptyNames => {
+                Replaced("drops empty names in keys (a//b): copies of trees refuse such keys")
+            }
             Self::ListSessions => Replaced(
                 "does not list unfinished uploads: `sessions` and `sweep` find only those that this machine's records name",
             ),
@@ -194,6 +204,8 @@ pub struct Facts {
     /// The most parts of an upload; 0 if no answer has told a number.
     max_parts: AtomicU32,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
+    /// Held while the server is asked what it does with empty names in keys.
+    pub(crate) empty_names: tokio::sync::Mutex<()>,
 }
 
 impl Facts {

@@ -143,6 +143,7 @@ impl Local {
             copy_headers: true,
             copy_parts: true,
             lists_in_key_order: true,
+            keeps_empty_names: true, // no file has such a key
             checksum: Algorithm::Crc64Nvme,
             metadata_with_bytes: true,
         };

@@ -160,6 +160,7 @@ impl S3 {
             max_copy: 5 << 30,
             copy_parts: true,
             lists_in_key_order: order == Order::ByKey,
+            keeps_empty_names: shared.endpoint.is_aws(),
             checksum: settings.checksum,
             ..default
         };

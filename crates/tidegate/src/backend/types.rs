@@ -60,6 +60,8 @@ pub struct Capabilities {
     /// Whether [`list`](super::Backend::list) gives keys in the ascending order of their bytes (`a-b` before `a/b`).
     /// Comparisons of trees sort the listings of other stores.
     pub lists_in_key_order: bool,
+    /// Whether the store is known to keep empty names in keys, as in `a//b`.
+    pub keeps_empty_names: bool,
     /// The checksum that is computed and sent.
     pub checksum: Algorithm,
     /// Whether the answer with an object's bytes also has the object's user metadata. If not, describing the object
@@ -90,6 +92,7 @@ impl Default for Capabilities {
             copy_headers: true,
             copy_parts: false,
             lists_in_key_order: true,
+            keeps_empty_names: true,
             checksum: Algorithm::Crc64Nvme,
             metadata_with_bytes: true,
         }

@@ -293,43 +293,20 @@ impl Context {
         tags.map_err(|failure| failure.into_error(operation, &requests.object))
     }
 
-    /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other. Asks the store
-    /// only if the keys differ in nothing but empty names, which some servers drop.
-    pub(crate) async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> Result<bool> {
+    /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other.
+    pub(crate) async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
         if self.backend.endpoint() != to.backend.endpoint() {
-            return Ok(false);
+            return false;
         }
         match (&self.keys, &to.keys) {
             // Only the layout knows the objects of a spread key.
-            (Some(_), Some(_)) => Ok(self.url(key) == to.url(to_key)),
+            (Some(_), Some(_)) => self.url(key) == to.url(to_key),
             (None, None) => {
-                let (location, from, to_full) =
-                    (self.backend.location(), self.full_key(key), to.full_key(to_key));
-                if to.backend.is_one_place(location, &from, &to_full).await {
-                    return Ok(true);
-                }
-                let names =
-                    |key: &str| key.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-                let (ours, theirs): (Vec<_>, Vec<_>) = (names(&from), names(&to_full));
-                let may_be_one = location == to.backend.location() && from != to_full && ours == theirs;
-                Ok(may_be_one && self.has_one_object(key, to, to_key).await?)
+                let (location, from) = (self.backend.location(), self.full_key(key));
+                to.backend.is_one_place(location, &from, &to.full_key(to_key)).await
             }
-            _ => Ok(false),
+            _ => false,
         }
-    }
-
-    /// Whether the store describes one object for both keys.
-    async fn has_one_object(&self, key: &str, to: &Self, to_key: &str) -> Result<bool> {
-        let described = |found: Result<Object>| match found {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            found => found.map(Some),
-        };
-        let (Some(ours), Some(theirs)) =
-            (described(self.head(key).await)?, described(to.head(to_key).await)?)
-        else {
-            return Ok(false);
-        };
-        Ok(ours.is_same(&theirs) && (ours.modified, &ours.token) == (theirs.modified, &theirs.token))
     }
 
     /// Whether the store itself can copy objects from here to `to`.

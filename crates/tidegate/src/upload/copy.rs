@@ -120,7 +120,7 @@ impl CopyBuilder {
     /// The object, where it would be copied onto itself without a change. Stores refuse such a copy (S3) or
     /// make a new version of the object.
     async fn onto_itself(&self) -> Result<Option<Object>> {
-        if !self.from.is_one_place(&self.key, &self.to, &self.to_key).await? {
+        if !self.from.is_one_place(&self.key, &self.to, &self.to_key).await {
             return Ok(None);
         }
         let object = match &self.described {

@@ -137,6 +137,19 @@ fn refuses_path_style(said: &messages::ErrorDocument) -> bool {
     CODES.contains(&said.code.as_str()) || may_be && WORDS.iter().any(|word| message.contains(word))
 }
 
+/// What is in the way on servers that keep objects as files: they have no room for `x` beside `x/y`.
+fn object_in_the_way(code: &str) -> Option<&'static str> {
+    match code {
+        "ObjectParentIsFile" | "ExistingObjectIsFile" | "XMinioParentIsObject" => Some(
+            "an object is in the way: this server keeps keys as paths, and one above this key is an object",
+        ),
+        "ExistingObjectIsDirectory" | "XMinioObjectExistsAsDirectory" => Some(
+            "objects are in the way: this server keeps keys as paths, and there are objects below this key",
+        ),
+        _ => None,
+    }
+}
+
 fn clause(said: &messages::ErrorDocument) -> Option<String> {
     let ours = match said.code.as_str() {
         "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
@@ -147,13 +160,7 @@ fn clause(said: &messages::ErrorDocument) -> Option<String> {
         "InvalidToken" => "the session token is not valid",
         "BucketAlreadyOwnedByYou" => "the bucket exists already, and is yours",
         "BucketAlreadyExists" => "a bucket of this name exists, maybe of another account",
-        // Servers that keep objects as files have no room for `x` beside `x/y`.
-        "ObjectParentIsFile" | "ExistingObjectIsFile" | "XMinioParentIsObject" => {
-            "an object is in the way: this server keeps keys as paths, and one above this key is an object"
-        }
-        "ExistingObjectIsDirectory" | "XMinioObjectExistsAsDirectory" => {
-            "objects are in the way: this server keeps keys as paths, and there are objects below this key"
-        }
+        code if let Some(clause) = object_in_the_way(code) => clause,
         _ => said.message.trim().trim_end_matches('.'),
     };
     let named = [&said.header, &said.argument_name].into_iter().flatten().map(|name| name.trim());
@@ -305,11 +312,7 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         _ if code.starts_with("Throttling") => FaultKind::Throttled,
         "EntityTooSmall" | "KeyTooLongError" | "MethodNotAllowed" => FaultKind::Invalid,
         // With status 409, by which it would count as a conflict of two requests.
-        "ObjectParentIsFile"
-        | "ExistingObjectIsFile"
-        | "ExistingObjectIsDirectory"
-        | "XMinioParentIsObject"
-        | "XMinioObjectExistsAsDirectory" => FaultKind::Invalid,
+        _ if object_in_the_way(code).is_some() => FaultKind::Invalid,
         _ if code.starts_with("Invalid") || code.starts_with("Malformed") => FaultKind::Invalid,
         _ => return None,
     })

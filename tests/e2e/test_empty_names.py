@@ -5,7 +5,7 @@ import pytest
 from harness.s3 import Bucket
 from trees import profiles
 
-FOLDED = [("minio", "a/b", "/a/b"), ("versitygw", "a/b", "a//b"), ("versitygw", "a/b", "/a/b")]
+DROPPED = [("minio", "a/b", "/a/b"), ("versitygw", "a/b", "a//b"), ("versitygw", "a/b", "/a/b")]
 APART = [("embedded", "a/b", "a//b"), ("embedded", "a/b", "/a/b")]
 
 
@@ -14,49 +14,70 @@ def bucket(request):
     return lambda name: Bucket(request.getfixturevalue(name).endpoint)
 
 
-@pytest.mark.parametrize(("name", "key", "other"), FOLDED)
+@pytest.mark.parametrize(("name", "key", "other"), DROPPED)
 def test_a_move_to_another_spelling_of_the_key_removes_nothing(tidegate, bucket, name, key, other):
     on = bucket(name)
     on.put(key, b"the only copy")
-    for words in [(on.url(key), on.url(other)), ("-r", on.url("a/"), on.url(other.removesuffix("b")))]:
+    folders = on.url(key.removesuffix("b")), on.url(other.removesuffix("b"))
+    ways = [(on.url(key), on.url(other)), (on.url(other), on.url(key)), ("-r", *folders), ("-r", *reversed(folders))]
+    for words in ways:
         run = tidegate("mv", *words, env=on.env)
-        assert run.exit != 0 and ("the same object" in run.err or "which is to be copied" in run.err), run
-        assert on.get(key) == b"the only copy"
+        says = (
+            "are the same object",
+            "drops empty names",
+            "which is to be copied",
+            "the target: move it elsewhere",
+            "there is no object below it",
+        )
+        assert run.exit != 0 and any(why in run.err for why in says), run
+        assert on.get(key) == b"the only copy" and on.keys() == [key]
 
 
-@pytest.mark.parametrize(("name", "key", "other"), FOLDED)
+@pytest.mark.parametrize(("name", "key", "other"), DROPPED)
 @pytest.mark.parametrize("words", [("mv", "-r"), ("cp", "-r"), ("sync",)])
-def test_of_two_keys_that_the_target_keeps_as_one_the_second_fails(tidegate, bucket, tmp_path, name, key, other, words):
+def test_a_key_that_the_target_keeps_as_another_is_not_copied(tidegate, bucket, tmp_path, name, key, other, words):
     on, to = bucket("embedded"), bucket(name)
     contents = {key: b"one", other: b"two22", "z": b"z"}
     for each, content in contents.items():
         on.put(each, content)
     env = on.env | profiles(tmp_path, to=to.endpoint)
     run = tidegate(*words, on.url(), f"s3://to@{to.name}/", env=env)
-    assert run.exit == 1 and "as one" in run.err, run
-    left = [content for each, content in contents.items() if each in on.keys()]
-    assert sorted([*left, to.get(key), b"z"] if words == ("mv", "-r") else left) == [b"one", b"two22", b"z"]
+    assert run.exit == 1 and run.err.count("drops empty names") == 1 and other in run.err, run
+    assert to.keys() == [key, "z"] and to.get(key) == b"one"
+    assert on.keys() == ([other] if words == ("mv", "-r") else sorted(contents))
 
 
-@pytest.mark.parametrize(("name", "key", "other"), FOLDED)
-def test_a_sync_does_not_remove_what_it_has_just_copied(tidegate, bucket, tmp_path, name, key, other):
+@pytest.mark.parametrize(("name", "key", "other"), DROPPED)
+def test_a_sync_neither_replaces_nor_removes_the_object_of_another_spelling(
+    tidegate, bucket, tmp_path, name, key, other
+):
     on, to = bucket("embedded"), bucket(name)
-    on.put(other, b"odd")
-    on.put("z", b"z")
+    on.put(key, b"plain")
     env = on.env | profiles(tmp_path, to=to.endpoint)
-    for _ in range(3):
-        tidegate("sync", "--delete", on.url(), f"s3://to@{to.name}/", env=env)
-        assert to.keys() == [key, "z"] and to.get(key) == b"odd"
+    words = ("sync", "--delete", on.url(), f"s3://to@{to.name}/")
+    assert tidegate(*words, env=env).exit == 0
+    on.put(other, b"other")
+    for _ in range(2):
+        run = tidegate(*words, env=env)
+        assert run.exit == 1 and "drops empty names" in run.err, run
+        assert to.keys() == [key] and to.get(key) == b"plain"
+    on.client.delete_object(Bucket=on.name, Key=key)
+    run = tidegate(*words, env=env)
+    assert run.exit == 1 and to.keys() == [key], run
 
 
 @pytest.mark.parametrize(("name", "key", "other"), APART)
 @pytest.mark.parametrize("words", [("mv", "-r"), ("cp", "-r"), ("sync", "--delete")])
-def test_keys_that_a_store_keeps_apart_are_copied_and_removed_as_others(tidegate, bucket, name, key, other, words):
+def test_keys_that_a_store_keeps_apart_are_copied_and_removed_as_others(
+    tidegate, bucket, counts, name, key, other, words
+):
     on, to = bucket(name), bucket(name)
     on.put(key, b"one")
     on.put(other, b"two22")
     to.put("a///b", b"extra")
+    counts.reset()
     run = tidegate(*words, on.url(), to.url(), env=on.env)
+    assert counts().get("PutObject", 0) <= 1, "the server is asked once"
     assert run.exit == 0 and to.get(key) == b"one" and to.get(other) == b"two22", run
     assert ("a///b" in to.keys()) == (words != ("sync", "--delete"))
 
@@ -84,3 +105,17 @@ def test_a_backup_below_the_bucket_of_that_name_on_another_server_is_copied(tide
     env = profiles(tmp_path, a=on.endpoint, b=to.endpoint)
     run = tidegate(*words, f"s3://a@{on.name}/", f"s3://b@{on.name}/backup/", env=on.env | env)
     assert run.exit == 0 and to.keys() == ["backup/a", "backup/d/b"], run
+
+
+def test_an_address_that_does_not_answer_names_the_way_round(tidegate, bucket, knobs, tmp_path):
+    on = bucket("minio")
+    to = Bucket(bucket("embedded").endpoint, name=on.name)
+    on.put("a", b"1")
+    to.put("z", b"1")
+    knobs(faults=[{"operation": "HeadObject", "action": {"error": {"status": 403, "code": "AccessDenied"}}}])
+    env = on.env | profiles(tmp_path, a=on.endpoint, b=to.endpoint)
+    words = ("sync", f"s3://a@{on.name}/", f"s3://b@{on.name}/backup/")
+    run = tidegate(*words, env=env)
+    assert run.exit == 1 and "--assume-distinct" in run.err, run
+    run = tidegate(*words, "--assume-distinct", env=env)
+    assert run.exit == 0 and to.keys() == ["backup/a", "z"], run
