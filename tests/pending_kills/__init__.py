@@ -130,8 +130,8 @@ def round_of_kills(bucket, folder: Path, kills: int, seed: int, lifetime: int, o
 
 def kills_in_a_set(bucket, folder: Path, objects: int, kills: int, seed: int, pace: float, may_lose=False) -> Kills:
     """Kills programs that publish one set of `objects` uploads, each within `pace` seconds, until `kills` were killed or the
-    set is complete. Then another one ends it, from the store alone if its intent is there. A store that `may_lose` an upload whose completion is cut may
-    leave a set that can only be given up."""
+    set is complete. Then another one ends it, from the store alone if its intent is there. A store that `may_lose` an upload
+    whose completion is cut may leave a set that can only be given up."""
     chance, tidegate, seen = random.Random(seed), CommandLine(), Kills()
     settings = {"env": bucket.env, "timeout": 120}
     keys = [f"s/{number}" for number in range(objects)]

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::event::{self, Events, Failure};
 use crate::figures::count;
 use crate::folding::DirectoryNames;
-use crate::links::{LinkRules, WriteLinks, skipped_links};
+use crate::links::{LinkRules, Links, WriteLinks, skipped_links};
 use crate::listing::{OrderedListing, TreeObject};
 use crate::merge::merge;
 use crate::plan::{Change, NoObjects, PlanStep, TreePlan};
@@ -26,6 +26,7 @@ use crate::two_addresses;
 use crate::walk::OtherTree;
 
 pub(crate) mod checksums;
+mod target_disk;
 mod tree;
 mod verdict;
 
@@ -48,6 +49,8 @@ pub(crate) struct Trees {
     pub(crate) rules: CompareRules,
     filter: ObjectFilter,
     plan: Mutex<TreePlan>,
+    /// What the directory that is the target does with names.
+    names: Option<DirectoryNames>,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
     /// How many symbolic links of the source were left out, as asked for.
@@ -105,6 +108,7 @@ impl Trees {
         let directories = (source.directory.as_deref(), target.directory.as_deref());
         let no_objects = NoObjects::below(directories.0, directories.1, &filter);
         let target_links = target.is_local().then_some((target.links, target.rules.lists));
+        let names = directories.1.map(|root| DirectoryNames::below(root, false));
         let plan = TreePlan::new(rules, filter.clone(), target_links, no_objects);
         Self {
             source,
@@ -112,21 +116,17 @@ impl Trees {
             rules,
             filter,
             plan: Mutex::new(plan),
+            names,
             readers: Semaphore::new(READERS),
             skipped_links: AtomicU64::new(0),
             incomparable: AtomicU64::new(0),
         }
     }
 
-    /// The same trees, for a command that writes the target.
-    pub(crate) fn with_writes(mut self) -> Self {
+    /// The same trees, for a command that writes the target, or only says what it would write (`is_dry_run`).
+    pub(crate) fn with_writes(mut self, is_dry_run: bool) -> Self {
         self.source.other = self.source.other.map(OtherTree::written);
-        self
-    }
-
-    /// The same trees, for a command that may make a file in the target for a moment, to see what becomes of names.
-    pub(crate) fn with_probes(mut self) -> Self {
-        self.target.names = self.target.directory.as_deref().map(|root| DirectoryNames::below(root, true));
+        self.names = self.target.directory.as_deref().map(|root| DirectoryNames::below(root, !is_dry_run));
         self
     }
 
@@ -152,7 +152,7 @@ impl Trees {
         let names = self.filter.of_names();
         let source = OrderedListing::new(self.source.list(&names, keys));
         let target = OrderedListing::new(self.target.list_target(&names, keys));
-        merge(source, target).filter_map(|pair| future::ready(self.plan().next(pair, &self.target)))
+        merge(source, target).filter_map(|pair| future::ready(self.plan().next(pair, self)))
     }
 
     /// The changes for the keys of both trees, in order. Nothing is changed.
@@ -173,19 +173,15 @@ impl Trees {
     /// The failure of a copy whose name on the target's disk another object of the source has.
     pub(crate) fn refused(&self, key: &str, by: Option<&str>) -> Error {
         let (from, to) = (self.source.place(key).url(), self.target.place(key).url());
-        let Some(by) = by else { return Error::one_file(&from, &to) };
+        let Some(by) = by else { return Error::maybe_one_file(&from, &to) };
         let by = self.source.place(by).url();
         let message = format!("{from}: not copied to {to}: another object of this command goes there: {by}");
         Error::Failed(printable(&message).into_owned())
     }
 
-    /// Says that a name in the source is no object. Links that are to be skipped are counted, for one line at the end.
+    /// Says that a name in the source is no object.
     pub(crate) fn leave_out(&self, events: &Events, path: &Path, kind: OtherKind) {
-        events.count(|report| report.left_out += 1);
-        match kind {
-            OtherKind::Link => _ = self.skipped_links.fetch_add(1, Relaxed),
-            kind => events.warn(format!("left out: {} is {kind}", printable(&path.display().to_string()))),
-        }
+        events.leave_out(path, kind, self.source.links == Links::Follow, &self.skipped_links);
     }
 
     /// The lines about what is left out of the source: empty objects in place of directories, and keys that are kept for

@@ -27,7 +27,6 @@ pub(crate) mod copies;
 mod distinct;
 mod download;
 pub(crate) mod emptied;
-mod folded_targets;
 pub(crate) mod item;
 pub(crate) mod job;
 pub mod journaled;
@@ -42,7 +41,6 @@ mod verify;
 use copies::CopyOutcome;
 use distinct::DistinctTargets;
 use emptied::EmptiedDirectories;
-use folded_targets::FoldedTargets;
 use item::{CopyItem, ItemSource};
 pub use job::{AfterCopy, IfExists};
 use job::{CopyJob, CopyWriteSettings, Sides};
@@ -50,7 +48,7 @@ use link::DeferredLinks;
 #[doc(hidden)]
 pub(crate) use opened::OpenedFile;
 use sources::CopyTarget;
-use taken_paths::TakenPaths;
+use taken_paths::{Paths, TakenPaths};
 
 /// What is copied.
 enum CopySources {
@@ -460,21 +458,18 @@ async fn copy_many(
         && !is_listed
         && !makes_links
         && found.stores.iter().all(tidegate::Store::lists_in_key_order);
-    let mut paths = (is_local(target) && !is_directory).then(|| match is_in_order {
-        true => TakenPaths::InOrder(Vec::new()),
-        false => TakenPaths::new(job.writing.links()),
-    });
+    let paths = match is_in_order {
+        _ if is_directory => Paths::OfDirectory,
+        true => Paths::InOrder(Vec::new()),
+        false => Paths::any(),
+    };
+    let mut paths = is_local(target).then(|| TakenPaths::new(paths, job.writing.links(), !job.is_dry_run));
     let items = found.items.map(|found| match &mut distinct {
         Some(distinct) => distinct.checked(found),
         None => found,
     });
     let items = items.map(|found| match &mut paths {
         Some(paths) => paths.checked(found),
-        None => found,
-    });
-    let mut folded = is_local(target).then(|| FoldedTargets::new(job.writing.links(), !job.is_dry_run));
-    let items = items.map(|found| match &mut folded {
-        Some(folded) => folded.checked(found),
         None => found,
     });
     let items = items.map(|found| {
@@ -486,11 +481,7 @@ async fn copy_many(
         })
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
-    let take = |link: &CopyItem| {
-        paths.as_mut().map_or(Ok(()), |paths| paths.take_link(link))?;
-        folded.as_mut().map_or(Ok(()), |folded| folded.take_link(link))
-    };
-    link::copy_deferred(job, take).await?;
+    link::copy_deferred(job, |link| paths.as_mut().map_or(Ok(()), |paths| paths.take(link))).await?;
     if is_recursive {
         for source in places {
             job.emptied.remove(&source.location, source.pattern.is_some()).await?;

@@ -103,11 +103,11 @@ impl Error {
         Self::At { object: path, error: failure.into() }
     }
 
-    /// The failure of a copy from `source` to a `target` whose file another object of the command has by another name.
-    pub(crate) fn one_file(source: &str, target: &str) -> Self {
+    /// The failure of a copy from `source` to a `target` that may be the file of another name.
+    pub(crate) fn maybe_one_file(source: &str, target: &str) -> Self {
         let message = format!(
-            "{source}: not copied to {target}: another object of this command goes there: the file system takes both names \
-             for one: copy one of them to another name"
+            "{source}: not copied to {target}: the file system may take that name and the name of another object or file for \
+             one: rename one of them"
         );
         Self::Failed(printable(&message).into_owned())
     }

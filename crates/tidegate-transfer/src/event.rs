@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
+use tidegate::backend::OtherKind;
 use tidegate::progress::Snapshot;
+use tidegate::text::printable;
 use tidegate::{Object, Progress, Strategy, Tidegate};
 use tokio::sync::{Notify, watch};
 
@@ -483,6 +486,21 @@ impl Events {
 
     pub(crate) fn warn(&self, text: impl Into<String>) {
         self.push(Event::Warning(text.into()));
+    }
+
+    /// Counts a name of the source that is no object, and says so. Links that are to be skipped are counted as `skipped`, for
+    /// one line at the end. Where links are `followed`, one to a directory is left out only if it leads to a directory that
+    /// is.
+    pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind, followed: bool, skipped: &AtomicU64) {
+        self.count(|report| report.left_out += 1);
+        let path = printable(&path.display().to_string()).into_owned();
+        match kind {
+            OtherKind::Link => _ = skipped.fetch_add(1, Relaxed),
+            OtherKind::LinkToDirectory if followed => self.warn(format!(
+                "left out: {path} is a symbolic link into the target, or into another directory that is left out"
+            )),
+            kind => self.warn(format!("left out: {path} is {kind}")),
+        }
     }
 
     pub(crate) fn say(&self, text: impl Into<String>) {

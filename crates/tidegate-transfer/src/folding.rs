@@ -3,11 +3,31 @@
 //!
 //! Two objects of a store would become one file there, and the second would replace the first.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use tidegate::backend::local::unfinished_name;
 use unicode_normalization::UnicodeNormalization;
+
+use crate::hashed::HashedNames;
+
+/// The names that the objects of a command have below directories that may take two of them for one file.
+#[derive(Debug, Default)]
+pub(crate) struct FoldedNames {
+    all: HashedNames,
+    /// The names of objects that were not there.
+    new: HashedNames,
+}
+
+impl FoldedNames {
+    /// Gives an object its name, by what [`DirectoryNames::folded`] makes of that; false if another object may have that
+    /// file. Two names that are there, each listed by the directory, are two files.
+    pub(crate) fn take(&mut self, folded: &(impl Hash + ?Sized), is_there: bool) -> bool {
+        let is_first = self.all.add(folded);
+        if is_there { !self.new.has(folded) } else { is_first && self.new.add(folded) }
+    }
+}
 
 /// How many names of a directory are looked at to see what it does with names.
 const LOOKED_AT: usize = 64;
@@ -26,13 +46,13 @@ impl DirectoryNames {
     /// The names below `root`, which may not exist yet. A directory that has no telling name gets a file for a moment, if
     /// the command `writes`.
     pub(crate) fn below(root: &Path, writes: bool) -> Self {
-        Self::of(Directory { root: root.to_owned(), writes })
+        Self::of(Directory { path: root.to_owned(), writes })
     }
 }
 
 #[cfg(test)]
 impl DirectoryNames {
-    /// Those below a directory that does not tell capital letters from small ones.
+    /// The names below a directory that does not tell capital letters from small ones.
     pub(crate) fn that_fold(root: &Path) -> Self {
         Self { folds_case: OnceLock::from(true), ..Self::below(root, false) }
     }
@@ -57,19 +77,20 @@ impl<Asked: Lookups> DirectoryNames<Asked> {
 
     /// Whether the directory has the file of a name also by the `other` name.
     fn folds(&self, other: fn(&str) -> Option<String>, sample: &str) -> bool {
-        for name in self.asked.names().take(LOOKED_AT) {
+        let directory = self.asked.existing();
+        for name in directory.names().take(LOOKED_AT) {
             let Some(other) = other(&name) else { continue };
-            if self.asked.has(&other) {
+            if directory.has(&other) {
                 // Both may be there.
-                return !self.asked.names().any(|name| name == other);
+                return !directory.names().any(|name| name == other);
             }
             // Unless it was removed meanwhile.
-            if self.asked.has(&name) {
+            if directory.has(&name) {
                 return false;
             }
         }
-        let has_other = |name: &str| other(name).is_some_and(|other| self.asked.has(&other));
-        self.asked.with_file(sample, has_other)
+        let has_other = |name: &str| other(name).is_some_and(|other| directory.has(&other));
+        directory.with_file(sample, has_other)
     }
 }
 
@@ -110,6 +131,9 @@ fn is_ignored(character: char) -> bool {
 
 /// What a directory is asked.
 pub(crate) trait Lookups {
+    /// The same directory, or the one in which it is to be made.
+    fn existing(&self) -> Self;
+
     /// The names in it.
     fn names(&self) -> impl Iterator<Item = String>;
 
@@ -123,40 +147,37 @@ pub(crate) trait Lookups {
 /// A directory on the disk.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    root: PathBuf,
+    path: PathBuf,
     writes: bool,
 }
 
-impl Directory {
-    /// The directory, or the one in which it is to be made.
-    fn existing(&self) -> &Path {
-        self.root.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(&self.root)
-    }
-}
-
 impl Lookups for Directory {
+    fn existing(&self) -> Self {
+        let path = self.path.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(&self.path);
+        Self { path: path.to_owned(), writes: self.writes }
+    }
+
     fn names(&self) -> impl Iterator<Item = String> {
-        let entries = std::fs::read_dir(self.existing()).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok())
     }
 
     fn has(&self, name: &str) -> bool {
-        self.existing().join(name).symlink_metadata().is_ok()
+        self.path.join(name).symlink_metadata().is_ok()
     }
 
     fn with_file(&self, sample: &str, look: impl Fn(&str) -> bool) -> bool {
         if !self.writes {
             return false;
         }
-        // Named as an unfinished file: listings pass it over, and sweeps remove it after a crash.
-        let token = RandomState::new().build_hasher().finish();
-        let name = format!(".tidegate-{token:016x}-{sample}.part");
-        let made = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(self.existing());
+        // Listings pass it over, and sweeps remove it after a crash.
+        let name = unfinished_name(sample);
+        let made = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(&self.path);
         match made {
-            Ok(file) => file.path().file_name().and_then(|name| name.to_str()).is_some_and(look),
+            Ok(_file) => look(&name),
             // Then the copies fail, too, or nothing there has such a name.
             Err(error) => {
-                tracing::debug!(directory = %self.existing().display(), %error, "no file could be made to see what becomes of names");
+                tracing::debug!(directory = %self.path.display(), %error, "no file could be made to see what becomes of names");
                 false
             }
         }
@@ -167,23 +188,29 @@ impl Lookups for Directory {
 mod tests {
     use std::cell::{Cell, RefCell};
     use std::collections::BTreeMap;
+    use std::rc::Rc;
 
     use super::*;
 
     /// A directory that has files by what `fold` makes of their names.
+    #[derive(Clone)]
     struct Folder {
         fold: fn(&str) -> String,
-        files: RefCell<BTreeMap<String, String>>,
+        files: Rc<RefCell<BTreeMap<String, String>>>,
         is_read_only: bool,
-        made: Cell<u32>,
+        made: Rc<Cell<u32>>,
     }
 
     fn folder(fold: fn(&str) -> String, names: &[&str]) -> Folder {
         let files = names.iter().map(|name| (fold(name), (*name).to_owned())).collect();
-        Folder { fold, files: RefCell::new(files), is_read_only: false, made: Cell::new(0) }
+        Folder { fold, files: Rc::new(RefCell::new(files)), is_read_only: false, made: Rc::default() }
     }
 
     impl Lookups for Folder {
+        fn existing(&self) -> Self {
+            self.clone()
+        }
+
         fn names(&self) -> impl Iterator<Item = String> {
             self.files.borrow().values().cloned().collect::<Vec<_>>().into_iter()
         }

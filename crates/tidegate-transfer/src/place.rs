@@ -13,6 +13,15 @@ use tidegate::{ErrorKind, Store, Tidegate};
 use crate::error::{Error, Result};
 use crate::links::{LinkRules, WriteLinks};
 
+/// Why no object can have this name, or no file; `None` if one can.
+pub(crate) fn why_nameless(name: &str, is_file: bool) -> Option<&'static str> {
+    match name {
+        "" => Some("an object needs a name, and this one has none there"),
+        _ if is_file && name.ends_with('/') => Some("a file's name can't end with a slash"),
+        _ => None,
+    }
+}
+
 /// The place of one object, which may not exist yet: its store and key.
 #[derive(Clone, Debug)]
 pub struct Place {

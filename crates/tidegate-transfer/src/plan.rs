@@ -12,6 +12,7 @@ use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
 use crate::compare::{CompareRules, Difference, Verdict};
 use crate::error::Error;
 use crate::event::{self, Failure, Side};
+use crate::folding::FoldedNames;
 use crate::hashed::HashedNames;
 use crate::links::Links;
 use crate::listing::TreeObject;
@@ -48,8 +49,8 @@ pub(crate) enum Change {
     Add(TreeObject),
     /// The target has another object of this key.
     Replace(TreeObject, Difference),
-    /// The object would have the name of another one, `by`, on the target's disk. `None`: the disk takes their names for
-    /// one.
+    /// The object would have the name of another one, `by`, on the target's disk. `None`: the disk may take its name and
+    /// that of another object or file for one.
     Refuse { source: TreeObject, by: Option<String> },
     /// Only the target has the object.
     Remove(TreeObject),
@@ -73,6 +74,9 @@ pub(crate) trait TargetDisk {
 
     /// The file that the object of this key becomes if links are written through; `None` if they are not.
     fn file_behind_links(&self, key: &str) -> Option<FileBehindLinks>;
+
+    /// Whether there is a file of this name, maybe listed by another name that the disk takes for this one.
+    fn has_file(&self, name: &str) -> bool;
 
     /// What stands for all names that the disk takes for this one; `None` if it takes no other for it.
     fn folded(&self, name: &str) -> Option<String>;
@@ -103,9 +107,7 @@ pub(crate) struct TreePlan {
     /// file.
     files: HashedNames,
     /// The names that objects of the source have on a disk that does not tell all names apart.
-    folded: HashedNames,
-    /// Those of them that the target did not have.
-    folded_new: HashedNames,
+    folded: FoldedNames,
     no_objects: NoObjects,
     /// How many objects the source has, without those that the filter leaves out.
     objects: u64,
@@ -127,8 +129,7 @@ impl TreePlan {
             target_links,
             taken,
             files: HashedNames::default(),
-            folded: HashedNames::default(),
-            folded_new: HashedNames::default(),
+            folded: FoldedNames::default(),
             no_objects,
             objects: 0,
         }
@@ -194,14 +195,11 @@ impl TreePlan {
         }
         let makes_links = self.target_links.is_some_and(|(links, _)| links == Links::Preserve);
         let link = source.key.strip_suffix(LINK_SUFFIX).filter(|_| makes_links);
-        if let Some(folded) = disk.folded(link.unwrap_or(&source.key)) {
-            let is_known = !self.folded.add(&*folded);
-            // Two names that the target lists are two there.
-            let is_refused = match target {
-                Some(_) => self.folded_new.has(&*folded),
-                None => is_known || !self.folded_new.add(&*folded),
-            };
-            if is_refused {
+        let name = link.unwrap_or(&source.key);
+        if let Some(folded) = disk.folded(name) {
+            // The disk has a file of this name but lists no such name: it lists the file by another name.
+            let is_listed_otherwise = target.is_none() && link.is_none() && disk.has_file(name);
+            if is_listed_otherwise || !self.folded.take(&*folded, target.is_some()) {
                 return Some(PlanStep::Do(Change::Refuse { source, by: None }));
             }
         }
@@ -263,6 +261,8 @@ pub(crate) mod tests {
         pub(crate) leads: Option<(&'static str, &'static str)>,
         /// Whether small letters are capital ones.
         pub(crate) folds: bool,
+        /// Files, by any of their names.
+        pub(crate) files: Vec<&'static str>,
     }
 
     impl TargetDisk for Names {
@@ -284,6 +284,10 @@ pub(crate) mod tests {
                 Some(to) => FileBehindLinks::OfSource(format!("{to}{below}")),
                 None => FileBehindLinks::OfTarget(format!("{to}{below}")),
             })
+        }
+
+        fn has_file(&self, name: &str) -> bool {
+            self.files.contains(&name)
         }
 
         fn folded(&self, name: &str) -> Option<String> {
@@ -396,6 +400,7 @@ pub(crate) mod tests {
     fn two_names_that_the_disk_takes_for_one_are_one_object() {
         let new = |key: &str| Pair::SourceOnly(at(key, 1, 10));
         let there = |key: &str| both(at(key, 2, 20), at(key, 1, 10));
+        let only_there = |key: &str| Pair::TargetOnly(at(key, 1, 10));
         for (links, folds, pairs, expected) in [
             (
                 Links::Files,
@@ -407,9 +412,15 @@ pub(crate) mod tests {
             (Links::Files, true, vec![new("IMG"), there("img")], "+IMG !img<"),
             (Links::Files, true, vec![there("IMG"), there("img")], "+IMG:size +img:size"),
             (Links::Preserve, true, vec![new("IMG"), new("img.rclonelink")], "+IMG !img.rclonelink<"),
+            // The file that is in place stays.
+            (Links::Files, true, vec![new("NOTES"), there("notes")], "!NOTES< +notes:size"),
+            (Links::Files, true, vec![new("NOTES"), only_there("notes")], "!NOTES< -notes"),
+            (Links::Files, false, vec![new("NOTES"), there("notes")], "+NOTES +notes:size"),
+            (Links::Preserve, true, vec![new("NOTES.rclonelink")], "+NOTES.rclonelink"),
         ] {
             let mut plan = plan(Sides::ToDisk, links, LinkPolicy::default(), ObjectFilter::default());
-            let disk = Names { folds, ..Names::default() };
+            let files = vec!["NOTES", "notes"];
+            let disk = Names { folds, files, ..Names::default() };
             assert_eq!(steps(&mut plan, &disk, pairs), expected);
         }
     }

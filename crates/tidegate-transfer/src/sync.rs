@@ -212,11 +212,11 @@ impl SyncTrees {
             target: Stores::from(self.target.store.tide()),
             are_apart: self.are_apart,
         };
-        let trees = Trees::new(self.source, self.target, self.compare, self.filter)?.with_writes();
+        let trees = Trees::new(self.source, self.target, self.compare, self.filter)?;
+        let trees = trees.with_writes(self.options.is_dry_run);
         if self.options.distinct.wants_proof() {
             two_addresses::refuse_nested(&trees.source.place(""), &trees.target.place("")).await?;
         }
-        let trees = if self.options.is_dry_run { trees } else { trees.with_probes() };
         let plan = SyncWork { trees: &trees, options: self.options, events: &events };
         if self.options.is_dry_run {
             return plan.show().await;

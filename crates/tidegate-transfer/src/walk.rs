@@ -162,8 +162,8 @@ pub(crate) fn leads_to(other: &OtherTree, root: &Path, last: &mut String, key: &
     Some(overlap(&root.join(&key[..end]), &other.path))
 }
 
-/// The files among the entries of a listing of the directory `root`, without those that `except` leaves out. What becomes of links is up to the listing; a broken link is a failure. A link into a
-/// directory of `journals` ends the walk.
+/// The files among the entries of a listing of the directory `root`, without those that `except` leaves out. What becomes
+/// of links is up to the listing; a broken link is a failure. A link into a directory of `journals` ends the walk.
 pub(crate) fn files<Entries>(
     entries: Entries,
     root: PathBuf,
@@ -242,7 +242,14 @@ impl FileWalk {
             && let Some(except) = self.except.iter().find(|except| canonical.starts_with(except))
         {
             match self.links_into_except {
-                _ if !path.is_symlink() => return self.link_above(&path, &except.clone()),
+                _ if !path.is_symlink() => {
+                    if self.last_link.as_ref().is_some_and(|link| path.starts_with(link)) {
+                        return None;
+                    }
+                    self.last_link = link_above(&path, &self.root, except);
+                    let link = self.last_link.clone()?;
+                    return Some(Err(Missed::LeftOut(link, OtherKind::LinkToDirectory)));
+                }
                 LinkIntoExcepted::Fails => return Some(Err(Missed::Failed(refused_link(&path, except)))),
                 LinkIntoExcepted::IsFile => {}
             }
@@ -258,17 +265,6 @@ impl FileWalk {
             Entry::Other { kind, .. } => Err(Missed::LeftOut(path, kind)),
             _ => return None,
         })
-    }
-
-    /// The link above `path` that leads into the directory `except`, once for all files behind it.
-    fn link_above(&mut self, path: &Path, except: &Path) -> Option<Result<FoundFile, Missed>> {
-        if self.last_link.as_ref().is_some_and(|link| path.starts_with(link)) {
-            return None;
-        }
-        let leads_there = |above: &&Path| above.is_symlink() && resolved(above).starts_with(except);
-        let link = path.ancestors().skip(1).take_while(|above| *above != self.root).find(leads_there)?;
-        self.last_link = Some(link.to_owned());
-        Some(Err(Missed::LeftOut(link.to_owned(), OtherKind::LinkToDirectory)))
     }
 
     /// The error for a link that leads into a journal directory: journals change while they are copied, and so would
@@ -290,6 +286,12 @@ impl FileWalk {
             "--journal {journal}: {path} leads to it, which is to be copied: choose another, or copy without that link"
         )))
     }
+}
+
+/// The link above `path` and below `root` that leads into the directory `except`.
+fn link_above(path: &Path, root: &Path, except: &Path) -> Option<PathBuf> {
+    let leads_there = |above: &&Path| above.is_symlink() && resolved(above).starts_with(except);
+    path.ancestors().skip(1).take_while(|above| *above != root).find(leads_there).map(Path::to_owned)
 }
 
 /// The key prefix of the directory `path` below `root`; `None` if it is not below.

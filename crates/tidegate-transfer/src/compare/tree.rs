@@ -14,12 +14,8 @@ use tidegate::{ErrorKind, Store, Tidegate};
 
 use crate::ahead;
 use crate::error::Error;
-use crate::folding::DirectoryNames;
-use crate::links::{LinkRules, Links, WriteLinks};
-use crate::obstacle::Obstacle;
-use crate::place::{Place, Stores, address};
-use crate::plan::{FileBehindLinks, TargetDisk};
-use crate::resolved::resolved;
+use crate::links::{LinkRules, Links};
+use crate::place::{Place, Stores, address, why_nameless};
 use crate::select::{ObjectFilter, is_own_key, own_keys_line};
 use crate::two_addresses;
 use crate::walk::{self, Excepted, LinkIntoExcepted, Missed, OtherTree};
@@ -46,9 +42,7 @@ pub struct Tree {
     /// Whether a listing has left out keys below `.tidegate/`.
     has_own_keys: Arc<AtomicBool>,
     /// The path of the directory without links.
-    resolved: OnceLock<PathBuf>,
-    /// What the directory does with names.
-    pub(super) names: Option<DirectoryNames>,
+    pub(super) resolved: OnceLock<PathBuf>,
 }
 
 /// Which keys two trees can both have.
@@ -67,13 +61,9 @@ impl TreeKeys {
 
     /// Why the trees cannot both have an object of this key below the root; `None` if one can.
     fn refusal(self, key: &str) -> Option<&'static str> {
-        if self.as_files && (key.is_empty() || key.ends_with('/')) {
-            Some("its name ends with a slash, so it can't be a file")
-        } else if self.without_own && key.is_empty() {
-            Some("an object needs a name, and this one has none below the prefix")
-        } else {
-            None
-        }
+        // An object whose key is the prefix has no name below the prefix, but stores can have it there.
+        let is_own = key.is_empty() && !self.as_files && !self.without_own;
+        why_nameless(key, self.as_files).filter(|_| !is_own)
     }
 }
 
@@ -93,10 +83,8 @@ impl Tree {
             Some(path) => (Stores::from(store.tide()).files(path, LinkRules::default()), String::new()),
             None => (store.clone(), prefix),
         };
-        let names = directory.as_deref().map(|root| DirectoryNames::below(root, false));
         Self {
             store,
-            names,
             name: None,
             prefix,
             directory,
@@ -115,8 +103,7 @@ impl Tree {
     pub fn directory(tide: &Tidegate, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let store = Stores::from(tide).files(&path, LinkRules::default());
-        let names = Some(DirectoryNames::below(&path, false));
-        Self { directory: Some(path), names, ..Self::new(&store, "") }
+        Self { directory: Some(path), ..Self::new(&store, "") }
     }
 
     /// Leaves out what lies below a directory, by whatever path.
@@ -287,37 +274,6 @@ impl Tree {
             }
             _ => self.list(names, keys),
         }
-    }
-}
-
-impl TargetDisk for Tree {
-    fn has_directory(&self, name: &str) -> bool {
-        let follows = self.links == Links::Follow;
-        self.path(name).is_some_and(|path| path.is_dir() && (follows || !path.is_symlink()))
-    }
-
-    fn link_above(&self, key: &str) -> Option<PathBuf> {
-        let directory = self.directory.as_deref()?;
-        let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
-        above.into_iter().find(|path| path.is_symlink())
-    }
-
-    fn file_behind_links(&self, key: &str) -> Option<FileBehindLinks> {
-        let directory = self.directory.as_deref().filter(|_| self.rules.writes == WriteLinks::Follow)?;
-        let file = resolved(&directory.join(key));
-        let key_below = |root: &Path| file.strip_prefix(root).ok()?.to_str().map(str::to_owned);
-        let in_source = || key_below(self.other.as_ref()?.resolved()).map(FileBehindLinks::OfSource);
-        let root = self.resolved.get_or_init(|| resolved(directory));
-        let in_target = key_below(root).map(FileBehindLinks::OfTarget);
-        in_target.or_else(in_source).or_else(|| Some(FileBehindLinks::OfTarget(file.display().to_string())))
-    }
-
-    fn folded(&self, name: &str) -> Option<String> {
-        self.names.as_ref()?.folded(name)
-    }
-
-    fn obstacle(&self, key: &str) -> Option<Obstacle> {
-        Obstacle::find(self.directory.as_deref()?, key, self.links, self.rules.writes)
     }
 }
 

@@ -10,7 +10,6 @@ use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
 use tidegate::location::{Location, local_root};
 use tidegate::object::FileAttributes;
-use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Object, Strategy};
 
@@ -119,15 +118,10 @@ impl CopyJob {
             .for_each(|line| self.events.say(line));
     }
 
-    /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and reported once
-    /// at the end.
+    /// Reports a name in a directory that is not copied.
     pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind) {
-        self.events.count(|report| report.left_out += 1);
-        if kind == OtherKind::Link {
-            self.writing.skipped_links.fetch_add(1, Relaxed);
-        } else {
-            self.events.warn(format!("left out: {} is {kind}", printable(&path.display().to_string())));
-        }
+        let follows = self.writing.links() == Links::Follow;
+        self.events.leave_out(path, kind, follows, &self.writing.skipped_links);
     }
 }
 

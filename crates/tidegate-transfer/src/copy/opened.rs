@@ -30,9 +30,13 @@ impl OpenedFile {
     /// The same for a file that is open already, at its start.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system, and an error for anything but a regular file: a walk has found one, and a pipe that has
+    /// replaced the file would seem empty.
     pub(crate) fn of(path: PathBuf, file: File) -> io::Result<Self> {
         let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
         Ok(Self { path, size: found.len(), modified: modified(&found), file })
     }
 
@@ -78,4 +82,26 @@ impl OpenedFile {
 
 fn modified(found: &Metadata) -> Option<SystemTime> {
     found.modified().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::backend::local::FilesBelow;
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = FilesBelow::new(folder.path(), false);
+        let open = |name: &str| OpenedFile::of(files.path(name), files.open(name)?);
+        let made = std::process::Command::new("mkfifo").arg(files.path("pipe")).status().unwrap();
+        assert!(made.success());
+        std::fs::create_dir(files.path("directory")).unwrap();
+        std::fs::write(files.path("file"), "").unwrap();
+        for name in ["pipe", "directory"] {
+            assert!(open(name).unwrap_err().to_string().contains("not a regular file"), "{name}");
+        }
+        assert_eq!(open("file").unwrap().size, 0);
+    }
 }

@@ -22,7 +22,7 @@ use super::{NameList, link};
 use crate::ahead::ahead;
 use crate::error::{Error, Result};
 use crate::links::{LinkRules, Links};
-use crate::place::Place;
+use crate::place::{Place, why_nameless};
 use crate::planted::Planted;
 use crate::resolved::resolved;
 use crate::select::{ListingNotes, ObjectFilter, Selection, Source};
@@ -437,7 +437,7 @@ fn object_item(
     }
     let to = target.place(key);
     let place = Place::named(store.clone(), &*object.key);
-    if let Some(why) = nameless(&to) {
+    if let Some(why) = why_nameless(&to.key, to.is_local()) {
         let left_out = format!("{}: {why}", printable(&place.url()));
         // Some tools leave an empty object in place of a directory: nothing is lost without it.
         if object.known_size() != Some(0) {
@@ -447,17 +447,6 @@ fn object_item(
         return Some(Err(CopyOutcome::LeftOut));
     }
     Some(Ok(CopyItem { source: ItemSource::object(place).described(job, object), to }))
-}
-
-/// Why the target cannot hold an object of this name; `None` if it can.
-fn nameless(to: &Place) -> Option<&'static str> {
-    if to.key.is_empty() {
-        Some("an object needs a name")
-    } else if to.is_local() && to.key.ends_with('/') {
-        Some("a file's name can't end with a slash")
-    } else {
-        None
-    }
 }
 
 /// Refuses a journal directory below the source: the journals would be journaled while they are written, and leaving

@@ -231,7 +231,7 @@ impl<'a> Copying<'a> {
         {
             return CopyOutcome::Failed(error);
         }
-        match (deletes || makes_link).then(|| trees.target.obstacle(&source.key)).flatten() {
+        match (deletes || makes_link).then(|| trees.obstacle(&source.key)).flatten() {
             Some(obstacle) if deletes && !plants.has(Planted::LastingObstacle) => {
                 let found = &mut *self.found();
                 found.in_the_way.add(obstacle, &source.key, trees.target.links);

@@ -84,7 +84,7 @@ impl SyncWork<'_> {
         link::refuse_file_as_link(target.links, &from, &to)?;
         to.file()?;
         refuse_long_names(&root, self.link_of(key).unwrap_or(key))?;
-        match target.obstacle(key) {
+        match self.trees.obstacle(key) {
             Some(obstacle) if !self.deletes() => Err(obstacle.failure(&root, &to.url())),
             obstacle => Ok(obstacle),
         }

@@ -23,10 +23,9 @@ pub struct FilesBelow {
 
 /// A name was a directory or a file when it was listed, and is a symbolic link now.
 #[derive(Debug)]
-#[non_exhaustive]
-pub struct LinkAbove {
+struct LinkAbove {
     /// The path of the link.
-    pub link: PathBuf,
+    link: PathBuf,
 }
 
 impl fmt::Display for LinkAbove {
@@ -51,7 +50,7 @@ impl FilesBelow {
     /// Opens the file `name`, a path below the directory, for reading. Does not wait for the other end of a pipe.
     ///
     /// # Errors
-    /// Those of the system; [`LinkAbove`] if a link is in the way.
+    /// Those of the system, and one that names the link if a link is in the way.
     pub fn open(&self, name: &str) -> io::Result<File> {
         let root = self.root()?;
         if let Some(file) = open_at_once(root, name) {

@@ -133,6 +133,12 @@ pub(super) fn unused_name() -> String {
     format!("{BEGIN}{:016x}{END}", fastrand::u64(..))
 }
 
+/// A new name for an unfinished file that is to have the name `name`: listings pass the file over, and sweeps remove it
+/// after a crash.
+pub fn unfinished_name(name: &str) -> String {
+    format!("{BEGIN}{}{END}", id(&format!("{:016x}", fastrand::u64(..)), name))
+}
+
 /// The session id for a token and a key whose last name is `name`.
 pub(super) fn id(token: &str, name: &str) -> String {
     let has_room = name.len() + BEGIN.len() + token.len() + 1 + END.len() <= LONGEST_NAME;
