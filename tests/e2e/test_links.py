@@ -511,3 +511,23 @@ def test_a_directory_that_becomes_a_link_is_not_entered(tidegate, embedded_bucke
     assert said and all(f"{root}/d/e became a symbolic link" in line for line in said), result.err[-2000:]
     assert f"{root}/d/e/399: " in result.err
     assert len(below(tmp_path / "other")) == 400 and len(below(tmp_path / "moved")) == 400
+
+
+@pytest.mark.parametrize("link", [("notes", "real"), ("d", "e")])
+def test_a_file_that_an_object_is_by_a_link_is_no_extra(tidegate, tmp_path, link):
+    """The second run, too, keeps what the first has written through the link."""
+    (name, to), source, target = link, tmp_path / "s", tmp_path / "t"
+    for tree, content in [(source, "data"), (target, "old")]:
+        file = tree / (name if tree == source else to) / ("x" if name == "d" else "")
+        file.parent.mkdir(parents=True)
+        file.write_text(content)
+    (target / "extra").write_text("extra")
+    os.symlink(to, target / name)
+    written = target / name / ("x" if name == "d" else "")
+    for _ in range(2):
+        words = ("sync", "--links", "follow", "--delete", f"{source}/", f"{target}/")
+        dry = tidegate(*words, "--dry-run")
+        run = tidegate(*words)
+        assert run.exit == 0 and written.read_text() == "data" and not (target / "extra").exists(), run
+        for each in (dry, run):
+            assert each.err.count("is this file by another name") == 1, each

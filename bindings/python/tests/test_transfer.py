@@ -135,6 +135,15 @@ def test_sync_does_not_leave_the_directory(store, bucket, tmp_path):
     assert tree(tmp_path / "down") == {"inside": b"1"}
 
 
+def test_sync_below_a_prefix_with_an_empty_name_replaces_no_other_object(minio_bucket, photos):
+    """MinIO drops slashes at the beginning of a key: `/x/a` would be `x/a`."""
+    minio_bucket.put("x/a", b"another")
+    url, target = minio_bucket.url("/x"), reached(minio_bucket)
+    with pytest.raises(tidegate.SyncError, match="drops empty names"):
+        tidegate.sync(photos, url, target_options=target)
+    assert minio_bucket.keys() == ["x/a"] and minio_bucket.get("x/a") == b"another"
+
+
 def test_sync_refuses_trees_of_which_one_is_in_the_other(store, photos, monkeypatch):
     monkeypatch.chdir(photos)
     url = store.url

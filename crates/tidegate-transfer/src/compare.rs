@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::{Stream, StreamExt, future};
 use tidegate::Object;
 use tidegate::backend::OtherKind;
+use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::text::printable;
 use tokio::sync::Semaphore;
 
@@ -168,6 +169,19 @@ impl Trees {
             }
         });
         changes.buffered(AT_ONCE)
+    }
+
+    /// Whether an object of the source has the file that the target lists as `key`. For the end of
+    /// [`steps`](Self::steps).
+    pub(crate) fn has_file_of(&self, key: &str) -> bool {
+        let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.target.links == Links::Preserve);
+        self.plan().has_file_of(link.unwrap_or(key), self)
+    }
+
+    /// Whether two names of the target may be one file: by links, or by what its file system does with names.
+    pub(crate) fn may_share_files(&self) -> bool {
+        self.target.rules.writes == WriteLinks::Follow
+            || self.names.as_ref().is_some_and(DirectoryNames::has_folded)
     }
 
     /// The failure of a copy whose name on the target's disk another object of the source has.

@@ -106,8 +106,8 @@ impl Error {
     /// The failure of a copy from `source` to a `target` that may be the file of another name.
     pub(crate) fn maybe_one_file(source: &str, target: &str) -> Self {
         let message = format!(
-            "{source}: not copied to {target}: the file system may take that name and the name of another object or file for \
-             one: rename one of them"
+            "{source}: not copied to {target}: the file system may take that name and the name of another object for one: \
+             rename one of them"
         );
         Self::Failed(printable(&message).into_owned())
     }

@@ -489,15 +489,14 @@ impl Events {
     }
 
     /// Counts a name of the source that is no object, and says so. Links that are to be skipped are counted as `skipped`, for
-    /// one line at the end. Where links are `followed`, one to a directory is left out only if it leads to a directory that
-    /// is.
+    /// one line at the end. A followed link to a directory is left out only if that directory is left out.
     pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind, followed: bool, skipped: &AtomicU64) {
         self.count(|report| report.left_out += 1);
         let path = printable(&path.display().to_string()).into_owned();
         match kind {
             OtherKind::Link => _ = skipped.fetch_add(1, Relaxed),
             OtherKind::LinkToDirectory if followed => self.warn(format!(
-                "left out: {path} is a symbolic link into the target, or into another directory that is left out"
+                "left out: {path} leads into the target, or into another directory that is left out"
             )),
             kind => self.warn(format!("left out: {path} is {kind}")),
         }

@@ -27,6 +27,11 @@ impl FoldedNames {
         let is_first = self.all.add(folded);
         if is_there { !self.new.has(folded) } else { is_first && self.new.add(folded) }
     }
+
+    /// Whether an object has the name.
+    pub(crate) fn has(&self, folded: &(impl Hash + ?Sized)) -> bool {
+        self.all.has(folded)
+    }
 }
 
 /// How many names of a directory are looked at to see what it does with names.
@@ -73,6 +78,11 @@ impl<Asked: Lookups> DirectoryNames<Asked> {
         let folds_forms =
             !name.is_ascii() && *self.folds_forms.get_or_init(|| self.folds(other_form, "\u{e9}"));
         folds_forms.then(|| name.nfd().collect())
+    }
+
+    /// Whether a name has been asked for that the file system may take for another.
+    pub(crate) fn has_folded(&self) -> bool {
+        [&self.folds_case, &self.folds_forms].into_iter().any(|folds| folds.get() == Some(&true))
     }
 
     /// Whether the directory has the file of a name also by the `other` name.

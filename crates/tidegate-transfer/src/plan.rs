@@ -50,7 +50,7 @@ pub(crate) enum Change {
     /// The target has another object of this key.
     Replace(TreeObject, Difference),
     /// The object would have the name of another one, `by`, on the target's disk. `None`: the disk may take its name and
-    /// that of another object or file for one.
+    /// that of another object for one.
     Refuse { source: TreeObject, by: Option<String> },
     /// Only the target has the object.
     Remove(TreeObject),
@@ -75,8 +75,8 @@ pub(crate) trait TargetDisk {
     /// The file that the object of this key becomes if links are written through; `None` if they are not.
     fn file_behind_links(&self, key: &str) -> Option<FileBehindLinks>;
 
-    /// Whether there is a file of this name, maybe listed by another name that the disk takes for this one.
-    fn has_file(&self, name: &str) -> bool;
+    /// The file of this name, which may be listed by another name that the disk takes for this one.
+    fn file(&self, name: &str) -> Option<Object>;
 
     /// What stands for all names that the disk takes for this one; `None` if it takes no other for it.
     fn folded(&self, name: &str) -> Option<String>;
@@ -178,7 +178,7 @@ impl TreePlan {
     fn source_has(
         &mut self,
         source: TreeObject,
-        target: Option<Object>,
+        mut target: Option<Object>,
         disk: &impl TargetDisk,
     ) -> Option<PlanStep> {
         if !self.filter.takes(&source.key, &source.object) {
@@ -197,11 +197,11 @@ impl TreePlan {
         let link = source.key.strip_suffix(LINK_SUFFIX).filter(|_| makes_links);
         let name = link.unwrap_or(&source.key);
         if let Some(folded) = disk.folded(name) {
-            // The disk has a file of this name but lists no such name: it lists the file by another name.
-            let is_listed_otherwise = target.is_none() && link.is_none() && disk.has_file(name);
-            if is_listed_otherwise || !self.folded.take(&*folded, target.is_some()) {
+            if !self.folded.take(&*folded, target.is_some()) {
                 return Some(PlanStep::Do(Change::Refuse { source, by: None }));
             }
+            // The disk may list the file by another name.
+            target = target.or_else(|| disk.file(name).filter(|_| link.is_none()));
         }
         let Some(target) = target else { return Some(PlanStep::Do(Change::Add(source))) };
         Some(match self.rules.compare(&source.object, &target) {
@@ -235,6 +235,16 @@ impl TreePlan {
         let ends = !is_local && matches!(error, Error::Store(_) | Error::Unsorted { .. });
         let failure = Failure::new(event::Step::List, Some(side), error);
         PlanStep::Do(if ends { Change::Stop(failure) } else { Change::Fail(failure) })
+    }
+
+    /// Whether an object of the source has the file of this name by another name: one that the disk takes for the same, or
+    /// that a link leads from.
+    pub(crate) fn has_file_of(&self, name: &str, disk: &impl TargetDisk) -> bool {
+        disk.folded(name).is_some_and(|folded| self.folded.has(&*folded))
+            || disk.file_behind_links(name).is_some_and(|file| match file {
+                FileBehindLinks::OfTarget(file) => self.files.has(&*file),
+                FileBehindLinks::OfSource(_) => true,
+            })
     }
 
     /// An object of the source that needs a directory of this name, which another object has, and which stays.
@@ -286,8 +296,8 @@ pub(crate) mod tests {
             })
         }
 
-        fn has_file(&self, name: &str) -> bool {
-            self.files.contains(&name)
+        fn file(&self, name: &str) -> Option<Object> {
+            self.files.contains(&name).then(|| at(name, 1, 20).object)
         }
 
         fn folded(&self, name: &str) -> Option<String> {
@@ -400,7 +410,7 @@ pub(crate) mod tests {
     fn two_names_that_the_disk_takes_for_one_are_one_object() {
         let new = |key: &str| Pair::SourceOnly(at(key, 1, 10));
         let there = |key: &str| both(at(key, 2, 20), at(key, 1, 10));
-        let only_there = |key: &str| Pair::TargetOnly(at(key, 1, 10));
+        let only_there = |key: &str| Pair::TargetOnly(at(key, 1, 20));
         for (links, folds, pairs, expected) in [
             (
                 Links::Files,
@@ -412,16 +422,18 @@ pub(crate) mod tests {
             (Links::Files, true, vec![new("IMG"), there("img")], "+IMG !img<"),
             (Links::Files, true, vec![there("IMG"), there("img")], "+IMG:size +img:size"),
             (Links::Preserve, true, vec![new("IMG"), new("img.rclonelink")], "+IMG !img.rclonelink<"),
-            // The file that is in place stays.
-            (Links::Files, true, vec![new("NOTES"), there("notes")], "!NOTES< +notes:size"),
-            (Links::Files, true, vec![new("NOTES"), only_there("notes")], "!NOTES< -notes"),
-            (Links::Files, false, vec![new("NOTES"), there("notes")], "+NOTES +notes:size"),
+            // The disk lists the file of `NOTES` as `notes`.
+            (Links::Files, true, vec![new("NOTES"), only_there("notes")], "= -notes"),
+            (Links::Files, true, vec![Pair::SourceOnly(at("NOTES", 2, 10))], "+NOTES:size"),
+            (Links::Files, false, vec![new("NOTES"), only_there("notes")], "+NOTES -notes"),
             (Links::Preserve, true, vec![new("NOTES.rclonelink")], "+NOTES.rclonelink"),
         ] {
             let mut plan = plan(Sides::ToDisk, links, LinkPolicy::default(), ObjectFilter::default());
             let files = vec!["NOTES", "notes"];
             let disk = Names { folds, files, ..Names::default() };
             assert_eq!(steps(&mut plan, &disk, pairs), expected);
+            // An extra of such a name is not removed.
+            assert_eq!(plan.has_file_of("img", &disk), folds && expected.contains("IMG"));
         }
     }
 
@@ -450,6 +462,8 @@ pub(crate) mod tests {
         let disk = Names { leads: Some(("e/", "d/")), ..Names::default() };
         let pairs = ["a", "d/f", "e/f", "e/g"].map(|key| Pair::SourceOnly(at(key, 1, 1)));
         assert_eq!(steps(&mut plan, &disk, pairs.into()), "+a +d/f !e/f<d/f +e/g");
+        // An extra that is the file of an object by a link is not removed.
+        assert!(plan.has_file_of("d/g", &disk) && !plan.has_file_of("d/h", &disk));
     }
 
     #[test]

@@ -312,6 +312,23 @@ impl SyncWork<'_> {
         }
     }
 
+    /// Keeps those of the `extra` files that objects of the source have by other names, and says so.
+    async fn without_files_of_source(&self, extra: ExtraObjects) -> Result<ExtraObjects> {
+        if !self.deletes() || !self.trees.may_share_files() {
+            return Ok(extra);
+        }
+        let is_extra = |key: &str| {
+            let is_of_source = self.trees.has_file_of(key);
+            if is_of_source {
+                let url = self.trees.target.place(key).url();
+                let line = format!("{url} not removed: an object of the source is this file by another name");
+                self.events.warn(printable(&line));
+            }
+            !is_of_source
+        };
+        extra.only(is_extra).await
+    }
+
     /// Refuses to remove `extra` objects if that is more than allowed, or if the source is empty.
     fn may_remove(&self, extra: u64) -> Result {
         let refused = |why: String| Err(Error::NotRemoved(why));

@@ -246,7 +246,7 @@ impl FileWalk {
                     if self.last_link.as_ref().is_some_and(|link| path.starts_with(link)) {
                         return None;
                     }
-                    self.last_link = link_above(&path, &self.root, except);
+                    self.last_link = leads_into(except, &path, &self.root);
                     let link = self.last_link.clone()?;
                     return Some(Err(Missed::LeftOut(link, OtherKind::LinkToDirectory)));
                 }
@@ -288,10 +288,10 @@ impl FileWalk {
     }
 }
 
-/// The link above `path` and below `root` that leads into the directory `except`.
-fn link_above(path: &Path, root: &Path, except: &Path) -> Option<PathBuf> {
-    let leads_there = |above: &&Path| above.is_symlink() && resolved(above).starts_with(except);
-    path.ancestors().skip(1).take_while(|above| *above != root).find(leads_there).map(Path::to_owned)
+/// The highest name above `path` and below `root` that leads into the directory `except`: a link, or the directory itself.
+fn leads_into(except: &Path, path: &Path, root: &Path) -> Option<PathBuf> {
+    let above = path.ancestors().skip(1).take_while(|above| *above != root);
+    above.filter(|above| resolved(above).starts_with(except)).last().map(Path::to_owned)
 }
 
 /// The key prefix of the directory `path` below `root`; `None` if it is not below.
@@ -413,8 +413,12 @@ mod tests {
         let walk = |journals: &[PathBuf]| {
             files(store.list(""), root.path().to_owned(), all(except.clone()), journals, Links::Follow)
         };
-        let found: Vec<_> = walk(&[]).map(|file| file.unwrap().object.key).collect().await;
-        assert_eq!(found, ["link/journal/1.journal", "link/z"]);
+        let found: Vec<_> = walk(&[]).collect().await;
+        let [Ok(journal), Err(Missed::LeftOut(left_out, _)), Ok(last)] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((&*journal.object.key, &*last.object.key), ("link/journal/1.journal", "link/z"));
+        assert_eq!(*left_out, root.path().join("link/store"));
         let found: Vec<_> = walk(&[at("journal")]).collect().await;
         assert!(matches!(&found[..], [Err(Missed::Failed(Error::Refused(_)))]), "{found:?}");
     }

@@ -92,17 +92,13 @@ pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
         job.links.push(item);
         return CopyOutcome::LeftOut;
     }
-    if has_empty_name(&item.to.key)
-        && !job.is_dry_run
-        && let Err(error) = Box::pin(refuse_empty_names(&item)).await
+    if !job.is_dry_run
+        && !item.to.is_local()
+        && let Err(error) = refuse_empty_names(&item).await
     {
         return CopyOutcome::Failed(error);
     }
     copy_now(job, item).await
-}
-
-fn has_empty_name(key: &str) -> bool {
-    key.starts_with('/') || key.contains("//")
 }
 
 /// Refuses a target whose key the store keeps without its empty names: that may be the key of another object.
@@ -110,7 +106,8 @@ async fn refuse_empty_names(item: &CopyItem) -> Result {
     let Some(kept) = item.to.store.kept_elsewhere(&item.to.key).await? else { return Ok(()) };
     let (source, target) = (item.source.name(), item.to.url());
     let message = format!(
-        "{source}: not copied to {target}: the server drops empty names in keys: that is {kept} there"
+        "{source}: not copied to {target}: the server drops empty names in keys: that is {kept} there: copy it to a key \
+         without empty names"
     );
     Err(Error::Failed(printable(&message).into_owned()))
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -24,14 +25,16 @@ impl OpenedFile {
     /// # Errors
     /// Those of the system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Self::of(path.to_owned(), File::open(path)?)
+        // Without O_NONBLOCK, opening a pipe would wait for its other end.
+        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+        Self::of(path.to_owned(), File::options().read(true).custom_flags(flags).open(path)?)
     }
 
     /// The same for a file that is open already, at its start.
     ///
     /// # Errors
-    /// Those of the system, and an error for anything but a regular file: a walk has found one, and a pipe that has
-    /// replaced the file would seem empty.
+    /// Those of the system, and one for anything but a regular file. The file was listed as one: a pipe that has replaced
+    /// it would read as empty.
     pub(crate) fn of(path: PathBuf, file: File) -> io::Result<Self> {
         let found = file.metadata()?;
         if !found.is_file() {
@@ -100,7 +103,9 @@ mod tests {
         std::fs::create_dir(files.path("directory")).unwrap();
         std::fs::write(files.path("file"), "").unwrap();
         for name in ["pipe", "directory"] {
-            assert!(open(name).unwrap_err().to_string().contains("not a regular file"), "{name}");
+            for opened in [open(name), OpenedFile::open(&files.path(name))] {
+                assert!(opened.unwrap_err().to_string().contains("not a regular file"), "{name}");
+            }
         }
         assert_eq!(open("file").unwrap().size, 0);
     }

@@ -70,6 +70,11 @@ impl<'a> Copying<'a> {
         let stores: Vec<_> =
             sides.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
         copies::all(self.job, &stores, copies).await?;
+        let extra = self.found().extra.take();
+        if let Some(extra) = extra {
+            let extra = self.work.without_files_of_source(extra).await?;
+            self.found().extra = Some(extra);
+        }
         let blocked = std::mem::take(&mut self.found().blocked);
         if blocked.count > 0 {
             self.copy_blocked(blocked, &stores).await?;

@@ -64,6 +64,7 @@ impl SyncWork<'_> {
             return Err(failure.error);
         }
         self.refuse_nothing()?;
+        let extra = self.without_files_of_source(extra).await?;
         match self.deletes() {
             true => self.announce_removals(extra, (blocked, in_the_way)).await,
             false => Ok(()),

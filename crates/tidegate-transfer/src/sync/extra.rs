@@ -29,14 +29,18 @@ pub(super) struct ExtraObject {
 }
 
 impl ExtraObjects {
+    pub(super) fn push(&mut self, TreeObject { key, object }: &TreeObject) -> io::Result<()> {
+        self.add(key, object.etag.as_deref().unwrap_or_default(), object.known_size())
+    }
+
     /// Adds an object: key, ETag and size, each as text with its length in four bytes before it.
-    pub(super) fn push(&mut self, object: &TreeObject) -> io::Result<()> {
+    fn add(&mut self, key: &str, etag: &str, size: Option<u64>) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(BufWriter::new(tempfile::tempfile()?)),
         };
-        let size = object.object.known_size().map_or_else(String::new, |size| size.to_string());
-        for text in [&*object.key, object.object.etag.as_deref().unwrap_or_default(), &size] {
+        let size = size.map_or_else(String::new, |size| size.to_string());
+        for text in [key, etag, &size] {
             let length = u32::try_from(text.len()).map_err(io::Error::other)?;
             file.write_all(&length.to_le_bytes())?;
             file.write_all(text.as_bytes())?;
@@ -75,6 +79,20 @@ impl ExtraObjects {
 }
 
 impl ExtraObjects {
+    /// The objects that `is_kept` is true of.
+    pub(super) async fn only(mut self, is_kept: impl Fn(&str) -> bool) -> Result<Self> {
+        let (mut kept, mut failure) = (Self::default(), None);
+        let keep = |object: ExtraObject| {
+            if is_kept(&object.key)
+                && let Err(unkept) = kept.add(&object.key, &object.etag, object.size)
+            {
+                failure.get_or_insert(unkept);
+            }
+        };
+        self.each(keep).await?;
+        failure.map_or(Ok(kept), |unkept| Err(lost_keys(&unkept)))
+    }
+
     /// Calls `look` with each object.
     pub(super) async fn each(&mut self, mut look: impl FnMut(ExtraObject)) -> Result {
         let (mut objects, unread) = self.read().map_err(|error| lost_keys(&error))?;
@@ -130,5 +148,8 @@ mod tests {
             .collect();
         assert!(read == expected && unread.get().is_none());
         assert_eq!(ExtraObjects::default().read().unwrap().0.collect::<Vec<_>>().await, []);
+        let mut kept = kept.only(|key| key.contains("/12")).await.unwrap();
+        let read: Vec<_> = kept.read().unwrap().0.collect().await;
+        assert!(kept.count == 111 && read[1] == expected[120], "{read:?}");
     }
 }

@@ -3,26 +3,34 @@
 
 use std::borrow::Cow;
 
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
 use super::Store;
 use crate::backend::Feature;
-use crate::types::error::Result;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
 
 impl Store {
     /// The URL by which the store keeps an object of this key, if that is another one than the key's own: without the
     /// empty names of the key, if the server drops these.
     ///
-    /// Of the first such key at an endpoint, the server is asked: an empty object `.tidegate-probe-…` is beside the key for
-    /// a moment. Amazon's S3, Google Cloud Storage, Azure and memory are known to keep such keys.
+    /// For the first such key at an endpoint, writes an empty object `.tidegate-probe-…` beside it, looks for it by the
+    /// shorter key, and removes it, also if the future is dropped. Versions of it may stay in a bucket with versions. Amazon's
+    /// S3, Google Cloud Storage, Azure and memory are known to keep such keys.
     ///
     /// # Errors
-    /// Those of a write, of a description and of a removal. If the removal fails, the empty object may stay.
+    /// Those of the write and of the look. If the removal fails, the empty object stays, and a warning is logged.
     pub async fn kept_elsewhere(&self, key: &str) -> Result<Option<String>> {
         if self.context().keys().is_some() {
             return Ok(None);
         }
         let full = self.context().prefixed(key);
+        if !full.starts_with('/') && !full.contains("//") {
+            return Ok(None);
+        }
         let root = self.with(self.context().root());
-        let kept = root.kept_key(&full).await?;
+        // Boxed, so that other keys need no room for it.
+        let kept = Box::pin(root.kept_key(&full)).await?;
         Ok((kept != full).then(|| root.context().url(&kept)))
     }
 
@@ -42,7 +50,8 @@ impl Store {
         if from == to_full || !is_one_bucket || !names(&from).eq(names(&to_full)) {
             return Ok(false);
         }
-        Ok(root.kept_key(&from).await? == root.kept_key(&to_full).await?)
+        let (from, to) = (Box::pin(root.kept_key(&from)).await?, Box::pin(root.kept_key(&to_full)).await?);
+        Ok(from == to)
     }
 
     /// The key by which a whole bucket keeps an object of `key`.
@@ -59,7 +68,8 @@ impl Store {
         if !below.contains("//") || !self.drops(Feature::EmptyNames, below).await? {
             return Ok(key.into());
         }
-        Ok(without_empty_names(key).into())
+        let leading = &key[..key.len() - below.len()];
+        Ok((leading.to_owned() + &without_empty_names(below)).into())
     }
 
     /// Whether the server lacks the feature, asked with a key beside `key`, which needs it.
@@ -70,22 +80,50 @@ impl Store {
         if facts.lacks(feature) || facts.has(feature) {
             return Ok(facts.lacks(feature));
         }
-        let of_key = |error: crate::Error| error.of_object(self.context().url(key));
         let directory = key.rfind('/').map_or("", |end| &key[..=end]);
         let name = format!(".tidegate-probe-{:016x}", fastrand::u64(..));
         let probe = match feature {
             Feature::LeadingSlashes => format!("/{}", without_empty_names(&format!("{directory}{name}"))),
             _ => format!("{directory}{name}"),
         };
-        self.put(&probe, "").await.map_err(of_key)?;
-        let found = self.exists(&without_empty_names(&probe)).await;
-        self.delete(&probe).await.map_err(of_key)?;
-        let drops = found.map_err(of_key)?;
-        match drops {
-            true => _ = facts.learn_lack(feature),
-            false => facts.learn_has(feature),
+        let (store, object, (answer, answered)) = (self.clone(), self.context().url(key), oneshot::channel());
+        let asking = async move {
+            let asked = store.ask(feature, &probe).await;
+            // Nobody may wait for it any more.
+            let _ = answer.send(asked.map_err(|error| {
+                error.of_object(object).and("the server was asked what it does with empty names in keys")
+            }));
+            Ok(())
+        };
+        // As an abort, so that the probe is removed whatever becomes of this future.
+        drop(self.context().engine().aborts.spawn(asking, None, &Handle::current()));
+        let message = "the process is a fork, or its runtime ends";
+        let closed = || Error::new(ErrorKind::Closed, Operation::Head, self.context().url(key), message);
+        answered.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Asks the server with an empty object, `probe`, whether it lacks the feature, and keeps the answer.
+    async fn ask(&self, feature: Feature, probe: &str) -> Result<bool> {
+        let facts = self.context().facts();
+        match self.put(probe, "").await {
+            Ok(_) => {}
+            // It refuses such keys, and so it never has one for another.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                facts.learn_has(feature);
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
         }
-        Ok(drops)
+        let drops = self.exists(&without_empty_names(probe)).await;
+        match drops {
+            Ok(true) => _ = facts.learn_lack(feature),
+            Ok(false) => facts.learn_has(feature),
+            Err(_) => {}
+        }
+        if let Err(error) = self.delete(probe).await {
+            tracing::warn!(%error, "an empty object that the server was asked with could not be removed");
+        }
+        drops
     }
 }
 

@@ -28,7 +28,9 @@ use crate::upload::CopyBuilder;
 ///
 /// # Errors
 /// [`ErrorKind::Replaced`] if the source key got another object meanwhile: that one stays, and the target has the
-/// object that was copied. [`ErrorKind::Unsupported`] if the store makes no copies.
+/// object that was copied. [`ErrorKind::Unsupported`] if the store makes no copies. [`ErrorKind::InvalidInput`] if the
+/// server has one object for both keys because it drops empty names in keys (`a//b`); such keys are asked about as by
+/// [`Store::kept_elsewhere`].
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -74,8 +76,7 @@ impl RenameBuilder {
             };
         }
         if self.store.keeps_as_one(&self.from, &self.store, &self.to).await? {
-            let message =
-                "the store keeps the source and the target as one object: it drops empty names in keys";
+            let message = "the store keeps the source and the target as one object: it drops empty names in keys: choose a key without";
             return Err(self.error(ErrorKind::InvalidInput, message));
         }
         let Some(renames) = context.backend().renames() else { return Box::pin(self.by_copy()).await };

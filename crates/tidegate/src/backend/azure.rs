@@ -101,6 +101,7 @@ impl Azure {
         // "Scalability and performance targets for Blob Storage".
         let (max_part, max_parts) = (4000 * MIB, parts::MOST);
         let capabilities = Capabilities {
+            keeps_empty_names: true,
             min_part: 1,
             max_part,
             max_parts,

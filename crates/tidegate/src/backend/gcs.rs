@@ -123,6 +123,7 @@ impl Gcs {
         let xml = XmlAddress::new(&shared.endpoint, bucket, Addressing::Path)?;
         let json = Address::new(shared.endpoint.url(), bucket);
         let capabilities = Capabilities {
+            keeps_empty_names: true,
             // "Quotas & limits": the limits of S3, except for the largest object of one request.
             max_put: 5 << 40,
             // "Uploading a part with the same part number … overwrites" ("XML API multipart uploads").

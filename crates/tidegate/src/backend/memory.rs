@@ -77,6 +77,7 @@ impl Memory {
     pub fn new(name: impl AsRef<str>) -> Self {
         let location = format!("memory://{}", name.as_ref());
         let capabilities = Capabilities {
+            keeps_empty_names: true,
             replaces: true,
             max_copy: 5 << 30,
             create_only_copy: true,

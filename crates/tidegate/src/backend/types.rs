@@ -92,7 +92,7 @@ impl Default for Capabilities {
             copy_headers: true,
             copy_parts: false,
             lists_in_key_order: true,
-            keeps_empty_names: true,
+            keeps_empty_names: false,
             checksum: Algorithm::Crc64Nvme,
             metadata_with_bytes: true,
         }
