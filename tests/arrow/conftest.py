@@ -5,6 +5,7 @@ import secrets
 import subprocess
 import sys
 
+import pyarrow
 import pytest
 from pyarrow.conftest import groups
 
@@ -22,6 +23,23 @@ def pytest_configure(config):
     # Marks of pyarrow's own tests.
     for mark in groups:
         config.addinivalue_line("markers", f"{mark}: of pyarrow's own tests")
+
+
+def compiled(source, to):
+    """A program with our library and that of pyarrow."""
+    arrow, version = pyarrow.get_library_dirs()[0], pyarrow.cpp_build_info.so_version
+    libraries = SOURCES / "tidegate/libraries"
+    links = [libraries / f"libtidegate_arrow_{version}.so", "-L", arrow, f"-l:libarrow.so.{version}", "-pthread"]
+    run_compiler(source, *links, f"-Wl,-rpath,{libraries}:{arrow}", "-o", to)
+    return to
+
+
+def run_compiler(source, *options):
+    """Runs the compiler, with our headers and those of pyarrow."""
+    include = [ROOT / "bindings/arrow/include", ROOT / "bindings/cpp", ROOT / "bindings/c/include"]
+    command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-isystem", pyarrow.get_include()]
+    command += [option for folder in include for option in ("-I", folder)]
+    subprocess.run([*command, source, *options], check=True, timeout=240)
 
 
 def reached(endpoint):
