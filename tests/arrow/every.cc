@@ -157,6 +157,16 @@ Status every_read_of_ranges_is_right(const Files &files) {
     return Status::OK();
 }
 
+Status a_file_that_is_replaced_is_never_mixed(const Files &files) {
+    ARROW_RETURN_NOT_OK(Put(files, "replaced", Bytes(1 << 20)));
+    ARROW_ASSIGN_OR_RAISE(auto file, files->OpenInputFile("replaced"));
+    ARROW_RETURN_NOT_OK(Put(files, "replaced", arrow::SliceBuffer(Bytes((1 << 20) + 1), 1)));
+    ARROW_RETURN_NOT_OK(file->WillNeed({{1000, 1000}}));
+    const Status ahead = file->ReadAt(1000, 1000).status();
+    EXPECT(ahead.IsIOError() && ahead.message().find("replaced") != std::string::npos);
+    return Status::OK();
+}
+
 Status more_is_needed_than_is_fetched_ahead(const Files &files) {
     const std::int64_t size = 40 << 20;
     const auto bytes = Bytes(size);
@@ -240,6 +250,7 @@ const std::map<std::string, std::function<Status(const Files &)>> kTests = {
     {"memory_that_is_not_arrows_is_copied", memory_that_is_not_arrows_is_copied},
     {"memory_of_arrow_is_handed_over", memory_of_arrow_is_handed_over},
     {"every_read_of_ranges_is_right", every_read_of_ranges_is_right},
+    {"a_file_that_is_replaced_is_never_mixed", a_file_that_is_replaced_is_never_mixed},
     {"more_is_needed_than_is_fetched_ahead", more_is_needed_than_is_fetched_ahead},
     {"a_description_of_nothing_is_refused", a_description_of_nothing_is_refused},
     {"many_paths_are_looked_up_in_order", many_paths_are_looked_up_in_order},
