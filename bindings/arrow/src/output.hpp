@@ -15,8 +15,8 @@ namespace tidegate::arrowfs {
 // The object becomes visible by Close() and by nothing else. One thread at a time.
 class OutputStream final : public ::arrow::io::OutputStream {
   public:
-    // Fails if Python cannot be told. `owner` is the file system, which lives as long as its streams: one that waits for the
-    // aborts of all file systems waits for theirs too.
+    // Fails if Python cannot be told. `owner` is the file system, which lives as long as its streams: so the
+    // exit, which waits for the aborts of all file systems, waits for theirs.
     static ::arrow::Result<std::shared_ptr<OutputStream>> Make(
         Writer writer, std::string url, std::shared_ptr<const void> owner);
     // Discards what was not closed, and does not wait.

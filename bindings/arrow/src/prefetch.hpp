@@ -12,7 +12,7 @@
 
 namespace tidegate::arrowfs {
 
-// Any number of threads at once. One that asks for bytes takes no lock where nothing is fetched ahead.
+// Any number of threads at once. The lock is never held while somebody waits for bytes; it is while a fetch is begun.
 class Prefetch {
   public:
     Prefetch(SharedReader reader, const ::arrow::io::IOContext &context)
