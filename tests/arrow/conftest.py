@@ -14,9 +14,11 @@ from harness.command import clean_env
 
 SOURCES = ROOT / "bindings/python/python"
 sys.path.insert(0, str(SOURCES))
+sys.path.append(str(ROOT / "bindings/python/tests"))
 os.environ.setdefault("TIDEGATE_BIN", str(ROOT / "target/debug/tidegate"))
 
 import tidegate.arrow  # noqa: E402
+from reach import reached_by as reached  # noqa: E402
 
 
 def pytest_configure(config):
@@ -40,16 +42,6 @@ def run_compiler(source, *options):
     command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-isystem", pyarrow.get_include()]
     command += [option for folder in include for option in ("-I", folder)]
     subprocess.run([*command, source, *options], check=True, timeout=240)
-
-
-def reached(endpoint):
-    """The options by which a file system reaches a server."""
-    return {
-        "endpoint_url": endpoint.url,
-        "access_key": endpoint.access_key,
-        "secret_key": endpoint.secret_key,
-        "region": "us-east-1",
-    }
 
 
 @pytest.fixture

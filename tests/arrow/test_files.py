@@ -15,6 +15,7 @@ import pytest
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, SubTreeFileSystem, copy_files
 
 import tidegate.arrow
+from between import without_copies
 from harness.command import clean_env
 
 from .conftest import SOURCES, reached
@@ -212,7 +213,7 @@ def test_no_setting_is_cut_at_a_nul_or_told():
         tidegate.arrow.filesystem("memory://a", cache_control="\udcff")
 
 
-def test_settings_of_writes_in_a_uri_arrive(bucket):
+def test_settings_of_writes_in_a_uri_arrive(bucket, files):
     reach = {**reached(bucket.endpoint), "write.cache_control": "no-store", "write.metadata": "team%3Dtides"}
     query = "&".join(f"{name}={value}" for name, value in reach.items())
     by_uri, _ = FileSystem.from_uri(f"tidegates3://{bucket.name}/?{query}")
@@ -236,6 +237,18 @@ def test_a_copy_has_the_settings_of_writes_and_a_move_that_would_change_them_is_
             end("a", "b")
     files.move("a", "c")
     assert embedded_bucket.keys() == ["b", "c"]
+
+
+def test_a_store_without_copies_refuses_copies_and_moves(embedded_bucket, files_on):
+    embedded_bucket.put("a", b"tide")
+    with without_copies(embedded_bucket.endpoint.url) as (proxy, refused):
+        files = files_on(embedded_bucket.by(proxy))
+        for end in (files.copy_file, files.move):
+            with pytest.raises(NotImplementedError, match=f"{embedded_bucket.name}/"):
+                end("a", "b")
+    # The engine asks once.
+    assert len(refused) == 1
+    assert embedded_bucket.keys() == ["a"]
 
 
 def test_a_directory_of_more_objects_than_one_call_removes(embedded, embedded_bucket, files_on):
