@@ -5,6 +5,7 @@ import secrets
 import subprocess
 import sys
 
+import pyarrow
 import pytest
 from pyarrow.conftest import groups
 
@@ -13,9 +14,11 @@ from harness.command import clean_env
 
 SOURCES = ROOT / "bindings/python/python"
 sys.path.insert(0, str(SOURCES))
+sys.path.append(str(ROOT / "bindings/python/tests"))
 os.environ.setdefault("TIDEGATE_BIN", str(ROOT / "target/debug/tidegate"))
 
 import tidegate.arrow  # noqa: E402
+from reach import reached_by as reached  # noqa: E402
 
 
 def pytest_configure(config):
@@ -24,14 +27,21 @@ def pytest_configure(config):
         config.addinivalue_line("markers", f"{mark}: of pyarrow's own tests")
 
 
-def reached(endpoint):
-    """The options by which a file system reaches a server."""
-    return {
-        "endpoint_url": endpoint.url,
-        "access_key": endpoint.access_key,
-        "secret_key": endpoint.secret_key,
-        "region": "us-east-1",
-    }
+def compiled(source, to):
+    """A program with our library and that of pyarrow."""
+    arrow, version = pyarrow.get_library_dirs()[0], pyarrow.cpp_build_info.so_version
+    libraries = SOURCES / "tidegate/libraries"
+    links = [libraries / f"libtidegate_arrow_{version}.so", "-L", arrow, f"-l:libarrow.so.{version}", "-pthread"]
+    run_compiler(source, *links, f"-Wl,-rpath,{libraries}:{arrow}", "-o", to)
+    return to
+
+
+def run_compiler(source, *options):
+    """Runs the compiler, with our headers and those of pyarrow."""
+    include = [ROOT / "bindings/arrow/include", ROOT / "bindings/cpp", ROOT / "bindings/c/include"]
+    command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-isystem", pyarrow.get_include()]
+    command += [option for folder in include for option in ("-I", folder)]
+    subprocess.run([*command, source, *options], check=True, timeout=240)
 
 
 @pytest.fixture

@@ -113,6 +113,16 @@ Status memory_that_is_not_arrows_is_copied(const Files &files) {
     return Status::OK();
 }
 
+Status memory_of_arrow_is_handed_over(const Files &files) {
+    ARROW_ASSIGN_OR_RAISE(auto stream, files->OpenOutputStream("handed"));
+    const auto arrows = Bytes(1 << 20), small = Bytes(1000);
+    const auto others = std::make_shared<arrow::Buffer>(arrows->data(), arrows->size());
+    for (const auto &bytes : {arrows, small, others}) ARROW_RETURN_NOT_OK(stream->Write(bytes));
+    // The library has it too, until the store has the bytes; the others it has copied.
+    EXPECT(arrows.use_count() == 2 && small.use_count() == 1 && others.use_count() == 1);
+    return stream->Close();
+}
+
 Status every_read_of_ranges_is_right(const Files &files) {
     for (const std::int64_t size : {std::int64_t{1000}, std::int64_t{300} << 10, std::int64_t{5} << 20}) {
         const auto bytes = Bytes(size);
@@ -147,6 +157,16 @@ Status every_read_of_ranges_is_right(const Files &files) {
     return Status::OK();
 }
 
+Status a_file_that_is_replaced_is_never_mixed(const Files &files) {
+    ARROW_RETURN_NOT_OK(Put(files, "replaced", Bytes(1 << 20)));
+    ARROW_ASSIGN_OR_RAISE(auto file, files->OpenInputFile("replaced"));
+    ARROW_RETURN_NOT_OK(Put(files, "replaced", arrow::SliceBuffer(Bytes((1 << 20) + 1), 1)));
+    ARROW_RETURN_NOT_OK(file->WillNeed({{1000, 1000}}));
+    const Status ahead = file->ReadAt(1000, 1000).status();
+    EXPECT(ahead.IsIOError() && ahead.message().find("replaced") != std::string::npos);
+    return Status::OK();
+}
+
 Status more_is_needed_than_is_fetched_ahead(const Files &files) {
     const std::int64_t size = 40 << 20;
     const auto bytes = Bytes(size);
@@ -170,7 +190,7 @@ Status more_is_needed_than_is_fetched_ahead(const Files &files) {
     return Status::OK();
 }
 
-Status a_known_description_saves_the_request(const Files &files) {
+Status a_description_of_nothing_is_refused(const Files &files) {
     ARROW_RETURN_NOT_OK(Put(files, "known", Bytes(1000)));
     ARROW_ASSIGN_OR_RAISE(auto info, files->GetFileInfo("known"));
     ARROW_ASSIGN_OR_RAISE(auto file, files->OpenInputFile(info));
@@ -178,6 +198,20 @@ Status a_known_description_saves_the_request(const Files &files) {
     EXPECT(read->Equals(*Bytes(1000)));
     info.set_type(FileType::NotFound);
     EXPECT(files->OpenInputFile(info).status().IsIOError());
+    return Status::OK();
+}
+
+Status many_paths_are_looked_up_in_order(const Files &files) {
+    ARROW_RETURN_NOT_OK(Put(files, "many/599", Bytes(7)));
+    std::vector<std::string> paths;
+    for (int number = 0; number < 600; ++number) paths.push_back("many/" + std::to_string(number));
+    ARROW_ASSIGN_OR_RAISE(const auto infos, files->GetFileInfo(paths));
+    EXPECT(infos.size() == 600);
+    for (std::size_t at = 0; at < 600; ++at) {
+        EXPECT(infos[at].path() == paths[at]);
+        EXPECT(infos[at].type() == (at == 599 ? FileType::File : FileType::NotFound));
+    }
+    EXPECT(infos[599].size() == 7);
     return Status::OK();
 }
 
@@ -214,9 +248,12 @@ const std::map<std::string, std::function<Status(const Files &)>> kTests = {
     {"a_close_after_a_failed_write_fails_again", a_close_after_a_failed_write_fails_again},
     {"a_failed_close_fails_again", a_failed_close_fails_again},
     {"memory_that_is_not_arrows_is_copied", memory_that_is_not_arrows_is_copied},
+    {"memory_of_arrow_is_handed_over", memory_of_arrow_is_handed_over},
     {"every_read_of_ranges_is_right", every_read_of_ranges_is_right},
+    {"a_file_that_is_replaced_is_never_mixed", a_file_that_is_replaced_is_never_mixed},
     {"more_is_needed_than_is_fetched_ahead", more_is_needed_than_is_fetched_ahead},
-    {"a_known_description_saves_the_request", a_known_description_saves_the_request},
+    {"a_description_of_nothing_is_refused", a_description_of_nothing_is_refused},
+    {"many_paths_are_looked_up_in_order", many_paths_are_looked_up_in_order},
     {"a_selector_has_a_depth", a_selector_has_a_depth},
     {"what_cannot_be_is_refused", what_cannot_be_is_refused},
 };

@@ -15,6 +15,7 @@ import pytest
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, SubTreeFileSystem, copy_files
 
 import tidegate.arrow
+from between import without_copies
 from harness.command import clean_env
 
 from .conftest import SOURCES, reached
@@ -56,6 +57,17 @@ def test_it_is_shown_and_equal_and_pickled_also_below_a_directory(bucket, files,
         assert again == each
         assert "tidegate" in repr(again) or f"s3://{bucket.name}/" in repr(again)
     assert isinstance(pickle.loads(pickle.dumps(files)), tidegate.arrow.FileSystem)
+
+
+def test_no_more_file_systems_are_known_than_can_be(files, bucket, files_on, monkeypatch):
+    monkeypatch.setattr(tidegate.arrow, "_MOST_KNOWN", 2)
+    monkeypatch.setattr(tidegate.arrow, "_known", {})
+    each = [files_on(bucket, cache_control=f"max-age={number}") for number in range(3)]
+    each[1] = files_on(bucket, cache_control="max-age=1")
+    assert len(tidegate.arrow._known) == 2
+    below = SubTreeFileSystem("a", each[1])
+    assert pickle.loads(pickle.dumps(below)) == below
+    assert pickle.loads(pickle.dumps(each[0])) == each[0]
 
 
 def test_a_pickle_of_another_process_works(bucket, files):
@@ -128,16 +140,17 @@ def test_buffers_of_arrow_and_of_python_are_written_whole(files):
         assert source.read() == python.to_pybytes() + python.to_pybytes()[1000:]
 
 
-def test_a_file_that_is_replaced_is_never_mixed(files):
-    pyarrow.parquet.write_table(TABLE, "a", filesystem=files, compression="none", row_group_size=1000)
+@pytest.mark.parametrize("size", [100_000, 600_000], ids=["read whole", "in ranges"])
+def test_a_file_that_is_replaced_is_never_mixed(files, size):
     with files.open_output_stream("b") as stream:
-        stream.write(bytes(600_000))
+        stream.write(bytes(size))
     with files.open_input_file("b") as file:
-        assert file.read_at(10, 0) == bytes(10)
+        if size > 256 << 10:
+            assert file.read_at(10, 0) == bytes(10)
         with files.open_output_stream("b") as stream:
-            stream.write(b"1" * 600_000)
-        with pytest.raises(OSError, match=r"s3://.*/b"):
-            file.read_at(10, 300_000)
+            stream.write(b"1" * size)
+        with pytest.raises(OSError, match=r"s3://.*/b: .*replaced"):
+            file.read_at(10, size // 2)
 
 
 def test_errors_name_the_url_and_why(bucket, files):
@@ -189,6 +202,60 @@ def test_wrong_settings_give_one_clear_error():
         with pytest.raises(pyarrow.ArrowInvalid, match=why) as raised:
             FileSystem.from_uri(uri)
         assert "secret" not in str(raised.value)
+
+
+def test_no_setting_is_cut_at_a_nul_or_told():
+    for url, options in {"memory://a\0b": {}, "memory://a": {"metadata": {"secret\0": "b"}}}.items():
+        with pytest.raises(ValueError, match="NUL") as raised:
+            tidegate.arrow.filesystem(url, **options)
+        assert "secret" not in str(raised.value)
+    with pytest.raises(pyarrow.ArrowInvalid, match="UTF-8"):
+        tidegate.arrow.filesystem("memory://a", cache_control="\udcff")
+
+
+def test_settings_of_writes_in_a_uri_arrive(bucket, files):
+    reach = {**reached(bucket.endpoint), "write.cache_control": "no-store", "write.metadata": "team%3Dtides"}
+    query = "&".join(f"{name}={value}" for name, value in reach.items())
+    by_uri, _ = FileSystem.from_uri(f"tidegates3://{bucket.name}/?{query}")
+    with by_uri.open_output_stream("a") as stream:
+        stream.write(b"tide")
+    head = bucket.head("a")
+    assert (head["CacheControl"], head["Metadata"]["team"]) == ("no-store", "tides")
+
+
+def test_a_copy_has_the_settings_of_writes_and_a_move_that_would_change_them_is_refused(embedded_bucket, files_on):
+    embedded_bucket.put("a", b"tide")
+    files = files_on(embedded_bucket, storage_class="STANDARD_IA")
+    with pytest.raises(NotImplementedError, match=f"cannot change the storage_class.*{embedded_bucket.name}/a"):
+        files.move("a", "b")
+    assert embedded_bucket.keys() == ["a"]
+    files.copy_file("a", "b")
+    assert embedded_bucket.head("b")["StorageClass"] == "STANDARD_IA"
+    files = files_on(embedded_bucket, create_only=True)
+    for end in (files.move, files.copy_file):
+        with pytest.raises(FileExistsError, match=f"{embedded_bucket.name}/b"):
+            end("a", "b")
+    files.move("a", "c")
+    assert embedded_bucket.keys() == ["b", "c"]
+
+
+def test_a_store_without_copies_refuses_copies_and_moves(embedded_bucket, files_on):
+    embedded_bucket.put("a", b"tide")
+    with without_copies(embedded_bucket.endpoint.url) as (proxy, refused):
+        files = files_on(embedded_bucket.by(proxy))
+        for end in (files.copy_file, files.move):
+            with pytest.raises(NotImplementedError, match=f"{embedded_bucket.name}/"):
+                end("a", "b")
+    # The engine asks once.
+    assert len(refused) == 1
+    assert embedded_bucket.keys() == ["a"]
+
+
+def test_a_directory_of_more_objects_than_one_call_removes(embedded, embedded_bucket, files_on):
+    keys = [f"a/{number}" for number in range(10_001)]
+    embedded.control("POST", "objects", {"bucket": embedded_bucket.name, "keys": [*keys, "b/c"]})
+    files_on(embedded_bucket).delete_dir("a")
+    assert embedded_bucket.keys() == ["b/c"]
 
 
 def test_a_uri_reaches_the_bucket(bucket, files):
@@ -263,3 +330,43 @@ parents.close()
 print([info.path for info in files.get_file_info(pyarrow.fs.FileSelector(""))])
 """)
     assert run.stdout == "['a', 'child', 'parents']\n", run
+
+
+def test_a_child_of_a_fork_that_reads_a_file_of_its_parent_is_told(program):
+    run = program("""
+import os, threading, warnings, tidegate.arrow
+warnings.simplefilter("ignore", DeprecationWarning)
+files = tidegate.arrow.filesystem(os.environ["BUCKET"])
+with files.open_output_stream("a") as stream:
+    stream.write(b"tide")
+file = files.open_input_file("a")
+ends = threading.Event()
+def read():
+    # Its locks are taken while the process forks.
+    while not ends.is_set():
+        assert file.read_at(4, 0) == b"tide"
+        assert files.get_file_info("a").size == 4
+threads = [threading.Thread(target=read) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            try:
+                file.read_at(4, 0)
+            except OSError as error:
+                assert "opened by another process" in str(error), error
+                file.close()
+                assert files.get_file_info("a").size == 4
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+ends.set()
+for thread in threads:
+    thread.join()
+print("done")
+""")
+    assert run.stdout == "done\n", run

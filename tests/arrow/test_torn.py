@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import warnings
 
 import pyarrow.dataset
 import pyarrow.parquet
@@ -9,6 +10,7 @@ import pytest
 from pyarrow.fs import FileSelector, FileSystem, FileType, SubTreeFileSystem
 
 from harness import ROOT
+from tidegate import _arrow_rule
 
 from .conftest import SOURCES, reached
 
@@ -125,6 +127,74 @@ def test_a_stream_is_told_of(files, caplog):
     with files.open_output_stream("d"):
         pass
     assert "b/c was not published: it was not closed" in caplog.text
+
+
+class NoRoom(Exception):
+    pass
+
+
+@pytest.fixture
+def reported(monkeypatch):
+    """The exceptions that had nobody to go to."""
+    found = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda about: found.append(about.exc_type))
+    return found
+
+
+def fails(*_):
+    raise NoRoom
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["ours", "of pyarrow"])
+def test_a_stream_that_python_cannot_note_is_not_opened(files, monkeypatch, reported, wrapped):
+    each = SubTreeFileSystem("a", files) if wrapped else files
+    monkeypatch.setattr(_arrow_rule, "Ending", fails)
+    # Nothing but the rule keeps the first bytes from being published by the end of the block.
+    with pytest.raises(OSError, match="Python has failed to note"), each.open_output_stream("b") as stream:
+        stream.write(b"tide")
+        raise Trouble
+    monkeypatch.undo()
+    assert written(files, "") == []
+    with each.open_output_stream("b") as stream:
+        stream.write(b"tide")
+    assert written(files, "") == ["a/b" if wrapped else "b"]
+
+
+def test_an_exception_of_the_question_itself_publishes_nothing(files, monkeypatch, reported):
+    stream = files.open_output_stream("a")
+    stream.write(b"tide")
+    # As Ctrl-C that comes before the call is guarded.
+    monkeypatch.setattr(_arrow_rule, "_ends_well", fails)
+    with pytest.raises(OSError, match="a was not published: Python has failed"):
+        stream.close()
+    monkeypatch.undo()
+    assert reported == [NoRoom]
+    assert written(files, "") == []
+
+
+def test_a_close_fails_if_python_cannot_say_whether_the_file_is_whole(files, monkeypatch, reported):
+    stream = files.open_output_stream("a")
+    stream.write(b"tide")
+    monkeypatch.setattr(_arrow_rule.Ending, "drop_if_stopped", fails)
+    with pytest.raises(OSError, match="a was not published: Python has failed"):
+        stream.close()
+    assert reported == [NoRoom]
+    assert written(files, "") == []
+
+
+def test_streams_that_nobody_has_closed_do_not_end_the_close_of_another(files, caplog):
+    stream = files.open_output_stream("a")
+    stream.write(b"tide")
+    below = SubTreeFileSystem("b", files)
+    for name in ("c", "d"):
+        dropped = below.open_output_stream(name)
+        del dropped
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream.close()
+    assert written(files, "") == ["a"]
+    assert "b/c was not published" in caplog.text
+    assert "b/d was not published" in caplog.text
 
 
 def test_a_child_of_a_fork_leaves_the_streams_of_its_parent_alone(program, bucket):

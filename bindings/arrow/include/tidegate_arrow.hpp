@@ -87,7 +87,8 @@ class TIDEGATE_ARROW_EXPORT TideFileSystem : public ::arrow::fs::FileSystem {
     // Removes all objects of the store.
     ::arrow::Status DeleteRootDirContents() override;
     ::arrow::Status DeleteFile(const std::string &path) override;
-    // The store copies the object, and removes it then.
+    // The store copies the object, and removes it then, if it is still the one that was copied. Refused if the options have a
+    // storage class or an encryption: the object keeps its own.
     ::arrow::Status Move(const std::string &src, const std::string &dest) override;
     ::arrow::Status CopyFile(const std::string &src, const std::string &dest) override;
 

@@ -15,13 +15,13 @@ using ::arrow::Status;
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kAttributes = {{
-    {"cache-control", "cache_control"},
-    {"content-disposition", "content_disposition"},
-    {"content-encoding", "content_encoding"},
-    {"content-language", "content_language"},
-    {"content-type", "content_type"},
-    {"expires", "expires"},
+constexpr std::array<std::pair<std::string_view, const char *>, 6> kAttributes = {{
+    {"Cache-Control", "cache_control"},
+    {"Content-Disposition", "content_disposition"},
+    {"Content-Encoding", "content_encoding"},
+    {"Content-Language", "content_language"},
+    {"Content-Type", "content_type"},
+    {"Expires", "expires"},
 }};
 
 std::string Lower(std::string_view text) {
@@ -48,7 +48,7 @@ Result<Options> OfWrite(const Settings &settings, const ::arrow::KeyValueMetadat
         if (lower == "acl")
             return Status::NotImplemented("ACLs of objects are not supported; give the bucket a policy");
         const auto known = std::find_if(
-            kAttributes.begin(), kAttributes.end(), [&](const auto &attribute) { return attribute.first == lower; });
+            kAttributes.begin(), kAttributes.end(), [&](const auto &attribute) { return Lower(attribute.first) == lower; });
         if (known == kAttributes.end()) {
             all.emplace_back("metadata", name + "=" + value);
             continue;
@@ -57,6 +57,19 @@ Result<Options> OfWrite(const Settings &settings, const ::arrow::KeyValueMetadat
         all.emplace_back(known->second, value);
     }
     return ToOptions(all);
+}
+
+std::shared_ptr<const ::arrow::KeyValueMetadata> MetadataOf(const ObjectView &object) {
+    auto metadata = std::make_shared<::arrow::KeyValueMetadata>();
+    const auto add = [&](std::string_view name, const char *property) {
+        if (const auto value = object.text(property)) metadata->Append(std::string(name), std::string(*value));
+    };
+    for (const auto &[name, property] : kAttributes) add(name, property);
+    add("ETag", "etag");
+    add("VersionId", "version");
+    if (object.has_size()) metadata->Append("Content-Length", std::to_string(object.size()));
+    for (const auto &[name, value] : object.metadata()) metadata->Append(std::string(name), std::string(value));
+    return metadata;
 }
 
 Settings OfStorage(const Settings &settings) {

@@ -1,4 +1,4 @@
-// Arrow's metadata of a file as options of a write.
+// Arrow's metadata of a file: as options of a write, and as a store has it.
 #pragma once
 
 #include <memory>
@@ -16,5 +16,8 @@ namespace tidegate::arrowfs {
 ::arrow::Result<Options> OfWrite(const Settings &settings, const ::arrow::KeyValueMetadata *metadata);
 // Those settings that say how an object is stored: they hold for directories and copies too.
 Settings OfStorage(const Settings &settings);
+
+// What a store says of an object.
+std::shared_ptr<const ::arrow::KeyValueMetadata> MetadataOf(const ObjectView &object);
 
 }  // namespace tidegate::arrowfs

@@ -11,8 +11,8 @@
 #include <tidegate.hpp>
 
 #include "attributes.hpp"
-#include "fork_lock.hpp"
 #include "input.hpp"
+#include "living.hpp"
 #include "lookup.hpp"
 #include "output.hpp"
 #include "status.hpp"
@@ -46,30 +46,21 @@ std::size_t Depth(std::string_view key) { return static_cast<std::size_t>(std::c
 
 }  // namespace
 
-class TideFileSystem::Impl : public std::enable_shared_from_this<Impl> {
+class TideFileSystem::Impl {
   public:
     Impl(std::string url, TideOptions options)
         : url_(std::move(url)),
-          options_{Sorted(std::move(options.engine)), Sorted(std::move(options.store)), Sorted(std::move(options.write))} {
-        const std::lock_guard<ForkLock> lock(Live().lock);
-        Live().all.insert(this);
-    }
-    ~Impl() {
-        const std::lock_guard<ForkLock> lock(Live().lock);
-        Live().all.erase(this);
-    }
+          options_{Sorted(std::move(options.engine)), Sorted(std::move(options.store)), Sorted(std::move(options.write))} {}
+    ~Impl() { delete opened_.load(); }
 
-    // Those of the process.
-    static std::vector<std::shared_ptr<const Impl>> All() {
-        std::vector<std::shared_ptr<const Impl>> found;
-        const std::lock_guard<ForkLock> lock(Live().lock);
-        for (const Impl *each : Live().all)
-            if (auto kept = each->weak_from_this().lock()) found.push_back(std::move(kept));
-        return found;
+    // Those of the process. Never destroyed: file systems may be destroyed until the process is gone.
+    static Living<const Impl> &All() {
+        static auto &all = *new Living<const Impl>;
+        return all;
     }
 
     Status WaitForAborts(std::chrono::milliseconds at_most) const {
-        const std::shared_ptr<const Opened> opened = opened_.load();
+        const Opened *opened = opened_.load();
         if (opened == nullptr || opened->process != getpid()) return Status::OK();
         return Try([&] { opened->engine.wait_for_aborts(at_most); });
     }
@@ -84,14 +75,16 @@ class TideFileSystem::Impl : public std::enable_shared_from_this<Impl> {
 
     // The store of this process.
     Result<tidegate::Store> Store() const {
-        const std::shared_ptr<const Opened> opened = opened_.load();
-        if (opened != nullptr && opened->process == getpid()) return opened->store;
+        const Opened *found = opened_.load();
+        if (found != nullptr && found->process == getpid()) return found->store;
         ARROW_ASSIGN_OR_RAISE(const Options of_engine, ToOptions(options_.engine));
         ARROW_ASSIGN_OR_RAISE(const Options of_store, ToOptions(options_.store));
         return Try([&] {
             Engine engine = Engine::shared(of_engine);
             tidegate::Store store = engine.open(url_, of_store);
-            opened_.store(std::make_shared<const Opened>(getpid(), std::move(engine), store));
+            auto opened = std::make_unique<const Opened>(getpid(), std::move(engine), store);
+            // Otherwise another thread was first. That of the parent is never freed: who has forked may have been using it.
+            if (opened_.compare_exchange_strong(found, opened.get())) (void)opened.release();
             return store;
         });
     }
@@ -158,11 +151,15 @@ class TideFileSystem::Impl : public std::enable_shared_from_this<Impl> {
     // Removes what is below a directory, with or without the object that stands for it.
     Status RemoveBelow(const Path &path, bool with_marker) const {
         ARROW_ASSIGN_OR_RAISE(const auto store, Store());
-        return Try([&] {
+        std::size_t others = 0;
+        const Status removed = Try([&] {
             std::vector<std::string> keys;
             const auto remove = [&] {
-                for (auto &[key, error] : store.remove_many(keys)) throw error;
+                const auto failed = store.remove_many(keys);
                 keys.clear();
+                if (failed.empty()) return;
+                others = failed.size() - 1;
+                throw failed[0].second;
             };
             const std::string below = path.below();
             for (const Entry &entry : store.list(below)) {
@@ -172,15 +169,22 @@ class TideFileSystem::Impl : public std::enable_shared_from_this<Impl> {
             }
             if (!keys.empty()) remove();
         });
+        if (others == 0) return removed;
+        return removed.WithMessage(removed.message(), "; nor were ", others, " others removed");
+    }
+
+    // Those of the settings of writes that have these names.
+    Result<Options> OptionsOf(std::initializer_list<std::string_view> names) const {
+        Settings found;
+        for (const auto &setting : options_.write)
+            if (std::find(names.begin(), names.end(), setting.first) != names.end()) found.push_back(setting);
+        return ToOptions(found);
     }
 
     Status Copy(const Path &from, const Path &to) const {
         ARROW_ASSIGN_OR_RAISE(const auto store, Store());
-        Settings settings;
-        for (const auto &setting : options_.write)
-            for (const char *name : {"concurrency", "create_only", "encryption", "part_size", "storage_class"})
-                if (setting.first == name) settings.push_back(setting);
-        ARROW_ASSIGN_OR_RAISE(const Options options, ToOptions(settings));
+        ARROW_ASSIGN_OR_RAISE(
+            const Options options, OptionsOf({"concurrency", "create_only", "encryption", "part_size", "storage_class"}));
         return Try([&] { (void)store.copy(from.key, to.key, options); });
     }
 
@@ -208,19 +212,10 @@ class TideFileSystem::Impl : public std::enable_shared_from_this<Impl> {
         tidegate::Store store;
     };
 
-    struct AllLive {
-        ForkLock lock;
-        std::set<const Impl *> all;
-    };
-    // Never destroyed: file systems may be destroyed until the process is gone.
-    static AllLive &Live() {
-        static auto &live = *new AllLive;
-        return live;
-    }
-
     const std::string url_;
     const TideOptions options_;
-    mutable std::atomic<std::shared_ptr<const Opened>> opened_;
+    // A pointer without a lock: a forked child would find one as it was.
+    mutable std::atomic<const Opened *> opened_ = nullptr;
 };
 
 TideFileSystem::TideFileSystem(std::shared_ptr<Impl> impl, const IOContext &io_context)
@@ -242,6 +237,7 @@ Result<std::shared_ptr<TideFileSystem>> TideFileSystem::Make(
     // At once, so that a mistake is known here.
     ARROW_RETURN_NOT_OK(impl->Store());
     ARROW_RETURN_NOT_OK(OfWrite(impl->options().write, nullptr));
+    Impl::All().Add(impl);
     return std::shared_ptr<TideFileSystem>(new TideFileSystem(std::move(impl), io_context));
 }
 
@@ -250,7 +246,7 @@ Status TideFileSystem::WaitForAborts(std::chrono::milliseconds at_most) const { 
 Status TideFileSystem::WaitForAllAborts(std::chrono::milliseconds at_most) {
     const auto until = std::chrono::steady_clock::now() + at_most;
     Status status;
-    for (const auto &each : Impl::All()) {
+    for (const auto &each : Impl::All().All()) {
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
         status &= each->WaitForAborts(std::max(left, std::chrono::milliseconds(0)));
     }
@@ -408,19 +404,13 @@ Status TideFileSystem::Move(const std::string &src, const std::string &dest) {
     ARROW_ASSIGN_OR_RAISE(const Path to, impl_->ParseFile(dest));
     if (from.key == to.key) return Status::OK();
     ARROW_ASSIGN_OR_RAISE(const auto store, impl_->Store());
-    const Settings &settings = impl_->options().write;
-    Status moved;
-    if (OfStorage(settings).empty()) {
-        Settings of_rename;
-        for (const auto &setting : settings)
-            if (setting.first == "create_only") of_rename.push_back(setting);
-        ARROW_ASSIGN_OR_RAISE(const Options options, ToOptions(of_rename));
-        moved = Try([&] { store.rename(from.key, to.key, options); });
-    } else {
-        // A rename keeps the storage class and the encryption.
-        moved = impl_->Copy(from, to);
-        if (moved.ok()) moved = Try([&] { store.remove(from.key); });
-    }
+    // A rename keeps them, and a copy that has them could not be followed by a removal of just what was copied.
+    if (const Settings kept = OfStorage(impl_->options().write); !kept.empty())
+        return Status::NotImplemented(
+            "a move cannot change the ", kept[0].first, ", which this file system sets; copy the file, and delete it: ",
+            impl_->UrlOf(from.key));
+    ARROW_ASSIGN_OR_RAISE(const Options options, impl_->OptionsOf({"create_only"}));
+    const Status moved = Try([&] { store.rename(from.key, to.key, options); });
     if (::arrow::internal::ErrnoFromStatus(moved) == ENOENT) {
         ARROW_ASSIGN_OR_RAISE(const bool is_directory, impl_->HasDirectory(from.key));
         return is_directory ? no_move() : moved;
@@ -466,7 +456,7 @@ Result<std::shared_ptr<::arrow::io::OutputStream>> TideFileSystem::OpenOutputStr
     ARROW_ASSIGN_OR_RAISE(const auto store, impl_->Store());
     ARROW_ASSIGN_OR_RAISE(const Options options, OfWrite(impl_->options().write, metadata.get()));
     ARROW_ASSIGN_OR_RAISE(Writer writer, Try([&] { return store.writer(parsed.key, options); }));
-    return std::make_shared<arrowfs::OutputStream>(std::move(writer), impl_->UrlOf(parsed.key), impl_);
+    return arrowfs::OutputStream::Make(std::move(writer), impl_->UrlOf(parsed.key), impl_);
 }
 
 Result<std::shared_ptr<::arrow::io::OutputStream>> TideFileSystem::OpenAppendStream(

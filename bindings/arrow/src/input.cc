@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <iterator>
 #include <utility>
 
 #include <arrow/memory_pool.h>
 
+#include "attributes.hpp"
 #include "status.hpp"
 
 namespace tidegate::arrowfs {
@@ -25,33 +26,23 @@ constexpr std::int64_t kSmall = 256 << 10;
 
 }  // namespace
 
-std::shared_ptr<const KeyValueMetadata> MetadataOf(const ObjectView &object) {
-    auto metadata = std::make_shared<KeyValueMetadata>();
-    for (const auto &[name, property] :
-         {std::pair("Content-Type", "content_type"), std::pair("Cache-Control", "cache_control"),
-          std::pair("Content-Encoding", "content_encoding"), std::pair("Content-Disposition", "content_disposition"),
-          std::pair("Content-Language", "content_language"), std::pair("Expires", "expires"), std::pair("ETag", "etag"),
-          std::pair("VersionId", "version")})
-        if (const auto value = object.text(property)) metadata->Append(name, std::string(*value));
-    if (object.has_size()) metadata->Append("Content-Length", std::to_string(object.size()));
-    for (const auto &[name, value] : object.metadata()) metadata->Append(std::string(name), std::string(value));
-    return metadata;
-}
-
 InputFile::InputFile(Reader reader, std::string url, const IOContext &context)
-    : reader_(std::make_shared<SharedReader>(std::move(reader))),
+    : reader_(Share(std::move(reader))),
       url_(std::move(url)),
       context_(context),
-      size_(static_cast<std::int64_t>((*reader_)->size())),
+      size_(static_cast<std::int64_t>(reader_->size())),
       prefetch_(reader_, context) {}
 
 Status InputFile::Close() {
     closed_ = true;
-    prefetch_.Clear();
+    // In a forked child its lock may be held for ever.
+    if (process_ == getpid()) prefetch_.Close();
     return Status::OK();
 }
 
 Status InputFile::CheckOpen() const {
+    if (process_ != getpid())
+        return Status::IOError("the file was opened by another process, from which this one was forked: ", url_);
     return closed_ ? Status::Invalid("I/O operation on a closed file: ", url_) : Status::OK();
 }
 
@@ -75,7 +66,7 @@ Result<std::int64_t> InputFile::GetSize() {
 
 Result<std::shared_ptr<const KeyValueMetadata>> InputFile::ReadMetadata() {
     ARROW_RETURN_NOT_OK(CheckOpen());
-    return Try([&] { return MetadataOf((*reader_)->object()); });
+    return Try([&] { return MetadataOf(reader_->object()); });
 }
 
 Result<std::int64_t> InputFile::Length(std::int64_t position, std::int64_t length, bool allow_short_read) const {
@@ -91,10 +82,13 @@ Result<std::int64_t> InputFile::Length(std::int64_t position, std::int64_t lengt
 }
 
 std::shared_ptr<Fetch> InputFile::Ahead(std::int64_t position, std::int64_t length) {
-    if (size_ > kSmall) return prefetch_.Take(position, length);
-    // Never taken as a whole: it stays until the file is closed.
-    std::call_once(whole_, [this] { prefetch_.Keep({0, size_}); });
-    return prefetch_.Take(position, length);
+    return size_ > kSmall ? prefetch_.Take(position, length) : prefetch_.Whole(size_);
+}
+
+std::shared_ptr<Fetch> InputFile::Begin(const IOContext &context, std::int64_t position, std::int64_t length) {
+    auto fetch = Fetch::Begin(reader_, context, position, length);
+    prefetch_.Note(*fetch);
+    return fetch;
 }
 
 Result<std::int64_t> InputFile::ReadAt(
@@ -107,7 +101,7 @@ Result<std::int64_t> InputFile::ReadAt(
         return length;
     }
     ARROW_ASSIGN_OR_RAISE(const std::size_t read, Try([&] {
-        return (*reader_)->read_at(static_cast<std::uint64_t>(position), out, static_cast<std::size_t>(length));
+        return reader_->read_at(static_cast<std::uint64_t>(position), out, static_cast<std::size_t>(length));
     }));
     if (static_cast<std::int64_t>(read) != length)
         return Status::IOError("the object ended after ", read, " of ", length, " bytes at ", position, ": ", url_);
@@ -130,7 +124,7 @@ BufferFuture InputFile::ReadAsync(
     const auto length = Length(position, wanted, allow_short_read);
     if (!length.ok()) return BufferFuture::MakeFinished(length.status());
     std::shared_ptr<Fetch> fetch = *length == 0 ? nullptr : Ahead(position, *length);
-    if (fetch == nullptr) fetch = Fetch::Begin(reader_, context, position, *length);
+    if (fetch == nullptr) fetch = Begin(context, position, *length);
     return fetch->Slice(context, position, *length);
 }
 
@@ -151,11 +145,14 @@ std::vector<BufferFuture> InputFile::ReadManyAsync(const IOContext &context, con
     }
     std::vector<std::shared_ptr<Fetch>> fetches;
     for (const Joined &joined : Join(std::move(alone)))
-        fetches.push_back(Fetch::Begin(reader_, context, joined.offset, joined.end - joined.offset));
+        fetches.push_back(Begin(context, joined.offset, joined.end - joined.offset));
     for (std::size_t at = 0; at < ranges.size(); ++at) {
         if (futures[at].is_valid()) continue;
-        const auto has = [&](const auto &fetch) { return fetch->Has(ranges[at].offset, lengths[at]); };
-        futures[at] = (*std::find_if(fetches.begin(), fetches.end(), has))->Slice(context, ranges[at].offset, lengths[at]);
+        // The last that does not begin behind it: they are in order, and each range is in one.
+        const auto after = std::upper_bound(
+            fetches.begin(), fetches.end(), ranges[at].offset,
+            [](std::int64_t offset, const auto &fetch) { return offset < fetch->offset(); });
+        futures[at] = (*std::prev(after))->Slice(context, ranges[at].offset, lengths[at]);
     }
     return futures;
 }
@@ -183,11 +180,11 @@ Result<std::shared_ptr<Buffer>> InputFile::Read(std::int64_t length) {
 }
 
 InputStream::InputStream(Reader reader, std::string url, const IOContext &context)
-    : reader_(std::move(reader)), url_(std::move(url)), context_(context) {}
+    : reader_(Share(std::move(reader))), url_(std::move(url)), context_(context) {}
 
 Status InputStream::Close() {
     // No byte is read ahead any more.
-    if (!closed_.exchange(true)) reader_.Cancel();
+    if (!closed_.exchange(true)) reader_->cancel();
     return Status::OK();
 }
 

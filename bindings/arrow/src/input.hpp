@@ -1,9 +1,10 @@
 // Files that are read.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,8 @@
 
 namespace tidegate::arrowfs {
 
-// What a store says of an object besides its size.
-std::shared_ptr<const ::arrow::KeyValueMetadata> MetadataOf(const ObjectView &object);
-
 // Any range at any time: ReadAt, ReadAsync and what builds on them by any number of threads at once, and none waits for
-// another. Read and Seek by one.
+// another one's bytes, unless they share a request. Read and Seek by one.
 class InputFile final : public ::arrow::io::RandomAccessFile {
   public:
     InputFile(Reader reader, std::string url, const ::arrow::io::IOContext &context);
@@ -62,13 +60,15 @@ class InputFile final : public ::arrow::io::RandomAccessFile {
     ::arrow::Result<std::int64_t> Length(std::int64_t position, std::int64_t length, bool allow_short_read) const;
     // The fetch that has the bytes, if they were fetched ahead.
     std::shared_ptr<Fetch> Ahead(std::int64_t position, std::int64_t length);
+    // A fetch for one who asks for these bytes.
+    std::shared_ptr<Fetch> Begin(const ::arrow::io::IOContext &context, std::int64_t position, std::int64_t length);
 
-    const std::shared_ptr<SharedReader> reader_;
+    const SharedReader reader_;
     const std::string url_;
     const ::arrow::io::IOContext context_;
     const std::int64_t size_;
+    const pid_t process_ = getpid();
     Prefetch prefetch_;
-    std::once_flag whole_;
     std::int64_t position_ = 0;
     std::atomic<bool> closed_ = false;
 };
@@ -89,7 +89,7 @@ class InputStream final : public ::arrow::io::InputStream {
   private:
     ::arrow::Status CheckOpen() const;
 
-    SharedReader reader_;
+    const SharedReader reader_;
     const std::string url_;
     const ::arrow::io::IOContext context_;
     std::int64_t position_ = 0;

@@ -23,30 +23,33 @@ class OutputStream::Open {
         static auto &open = *new Open;
         return open;
     }
-    void Add(std::int64_t number, const std::shared_ptr<Upload> &upload) {
+    std::int64_t Add(const std::shared_ptr<Upload> &upload) {
         const std::lock_guard<ForkLock> lock(lock_);
-        uploads_.emplace(number, upload);
+        uploads_.emplace(++last_, upload);
+        return last_;
     }
-    void Remove(std::int64_t number, bool is_gone) {
+    // Python is told `said`, unless that is 0.
+    void Remove(std::int64_t number, std::int64_t said) {
         const std::lock_guard<ForkLock> lock(lock_);
-        if (uploads_.erase(number) != 0 && is_gone) gone_.push_back(number);
+        if (uploads_.erase(number) != 0 && said != 0) ended_.push_back(said);
     }
     std::shared_ptr<Upload> Find(std::int64_t number) {
         const std::lock_guard<ForkLock> lock(lock_);
         const auto found = uploads_.find(number);
         return found == uploads_.end() ? nullptr : found->second.lock();
     }
-    std::size_t TakeGone(std::int64_t *streams, std::size_t most) {
+    std::size_t TakeEnded(std::int64_t *streams, std::size_t most) {
         const std::lock_guard<ForkLock> lock(lock_);
         std::size_t count = 0;
-        for (; count < most && !gone_.empty(); gone_.pop_back()) streams[count++] = gone_.back();
+        for (; count < most && !ended_.empty(); ended_.pop_back()) streams[count++] = ended_.back();
         return count;
     }
 
   private:
     ForkLock lock_;
     std::unordered_map<std::int64_t, std::weak_ptr<Upload>> uploads_;
-    std::vector<std::int64_t> gone_;
+    std::int64_t last_ = 0;
+    std::vector<std::int64_t> ended_;
 };
 
 namespace {
@@ -64,12 +67,21 @@ bool IsOfArrow(const Buffer &buffer) {
 }  // namespace
 
 OutputStream::OutputStream(Writer writer, std::string url, std::shared_ptr<const void> owner)
-    : owner_(std::move(owner)), upload_(std::make_shared<Upload>(std::move(writer))), url_(std::move(url)), number_(rule::Opened(url_)) {
+    : owner_(std::move(owner)),
+      upload_(std::make_shared<Upload>(std::move(writer))),
+      url_(std::move(url)),
+      number_(Open::Get().Add(upload_)) {
     set_mode(::arrow::io::FileMode::WRITE);
-    Open::Get().Add(number_, upload_);
 }
 
-OutputStream::~OutputStream() { Open::Get().Remove(number_, !closed_); }
+Result<std::shared_ptr<OutputStream>> OutputStream::Make(
+    Writer writer, std::string url, std::shared_ptr<const void> owner) {
+    std::shared_ptr<OutputStream> stream(new OutputStream(std::move(writer), std::move(url), std::move(owner)));
+    ARROW_ASSIGN_OR_RAISE(stream->is_noted_, rule::Opened(stream->number_, stream->url_));
+    return stream;
+}
+
+OutputStream::~OutputStream() { Open::Get().Remove(number_, is_noted_ ? number_ : 0); }
 
 Status OutputStream::CheckOpen() const {
     if (closed_) return Status::Invalid("I/O operation on a closed stream: ", url_);
@@ -112,29 +124,26 @@ Status OutputStream::Write(const std::shared_ptr<Buffer> &data) {
 Status OutputStream::Close() {
     if (closed_.exchange(true)) return failed_;
     const rule::Verdict verdict = rule::Closing(number_);
-    if (upload_->is_discarded) return Status::OK();
-    if (!failed_.ok()) {
-        Discard(number_);
-        return failed_;
-    }
-    switch (verdict) {
-        case rule::Verdict::discard:
-            Discard(number_);
-            return Status::OK();
-        case rule::Verdict::interpreter_ends:
-            Discard(number_);
+    const bool is_asked = verdict != rule::Verdict::publish_unasked && verdict != rule::Verdict::interpreter_ends;
+    // Python has told why.
+    const bool is_dropped = upload_->is_discarded || verdict == rule::Verdict::discard;
+    if (!is_dropped && failed_.ok()) {
+        if (verdict == rule::Verdict::failed)
+            failed_ = Status::IOError(url_, " was not published: Python has failed to say whether it is whole");
+        else if (verdict == rule::Verdict::interpreter_ends)
             failed_ = Status::Cancelled(url_, " was not published: the interpreter ends");
-            return failed_;
-        case rule::Verdict::publish:
-            break;
+        else
+            failed_ = Try([&] { (void)std::move(upload_->writer).finish(); });
     }
-    failed_ = Try([&] { (void)std::move(upload_->writer).finish(); });
-    return failed_;
+    if (is_dropped || !failed_.ok()) Discard(number_);
+    Open::Get().Remove(number_, is_noted_ && !is_asked ? -number_ : 0);
+    return is_dropped ? Status::OK() : failed_;
 }
 
 Status OutputStream::Abort() {
     if (closed_.exchange(true)) return Status::OK();
     upload_->is_discarded = true;
+    Open::Get().Remove(number_, is_noted_ ? -number_ : 0);
     return Try([&] { std::move(upload_->writer).abort(); });
 }
 
@@ -145,8 +154,8 @@ void OutputStream::Discard(std::int64_t stream) {
     }
 }
 
-std::size_t OutputStream::TakeGone(std::int64_t *streams, std::size_t most) {
-    return Open::Get().TakeGone(streams, most);
+std::size_t OutputStream::TakeEnded(std::int64_t *streams, std::size_t most) {
+    return Open::Get().TakeEnded(streams, most);
 }
 
 }  // namespace tidegate::arrowfs

@@ -15,8 +15,10 @@ namespace tidegate::arrowfs {
 // The object becomes visible by Close() and by nothing else. One thread at a time.
 class OutputStream final : public ::arrow::io::OutputStream {
   public:
-    // `owner` is kept until the stream is destroyed.
-    OutputStream(Writer writer, std::string url, std::shared_ptr<const void> owner);
+    // Fails if Python cannot be told. `owner` is the file system, which lives as long as its streams: so the
+    // exit, which waits for the aborts of all file systems, waits for theirs.
+    static ::arrow::Result<std::shared_ptr<OutputStream>> Make(
+        Writer writer, std::string url, std::shared_ptr<const void> owner);
     // Discards what was not closed, and does not wait.
     ~OutputStream() override;
 
@@ -36,8 +38,9 @@ class OutputStream final : public ::arrow::io::OutputStream {
 
     // Discards a stream by its number, from any thread; nothing if there is none.
     static void Discard(std::int64_t stream);
-    // Gives the numbers of streams that were destroyed without a close, and forgets them: as many as fit.
-    static std::size_t TakeGone(std::int64_t *streams, std::size_t most);
+    // Gives the numbers of streams that have ended, though Python has noted them and was not asked, and forgets them: as many
+    // as fit. Those that were destroyed without a close are positive, the others negative.
+    static std::size_t TakeEnded(std::int64_t *streams, std::size_t most);
 
   private:
     struct Upload {
@@ -47,6 +50,7 @@ class OutputStream final : public ::arrow::io::OutputStream {
     };
     class Open;
 
+    OutputStream(Writer writer, std::string url, std::shared_ptr<const void> owner);
     ::arrow::Status CheckOpen() const;
     // Notes a failure of a write.
     ::arrow::Status Noted(::arrow::Status status);
@@ -55,6 +59,8 @@ class OutputStream final : public ::arrow::io::OutputStream {
     const std::shared_ptr<Upload> upload_;
     const std::string url_;
     const std::int64_t number_;
+    // Whether Python has noted it, and is to hear of its end.
+    bool is_noted_ = false;
     std::int64_t position_ = 0;
     std::atomic<bool> closed_ = false;
     ::arrow::Status failed_;

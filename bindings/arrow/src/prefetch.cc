@@ -1,7 +1,6 @@
 #include "prefetch.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace tidegate::arrowfs {
 
@@ -41,25 +40,24 @@ std::vector<Joined> Join(std::vector<ReadRange> ranges) {
 
 void Prefetch::Need(std::vector<ReadRange> ranges) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return;
+    // A cache of Arrow that is not lazy reads its ranges, and says then that it needs them.
+    std::erase_if(ranges, [this](const ReadRange &range) {
+        return std::any_of(noted_.begin(), noted_.end(), [&](const Noted &noted) {
+            return noted.offset <= range.offset && range.offset + range.length <= noted.end && !noted.memory.expired();
+        });
+    });
     for (const Joined &range : Join(std::move(ranges))) {
         const auto at = std::lower_bound(
             entries_.begin(), entries_.end(), range.offset,
             [](const Entry &entry, std::int64_t offset) { return entry.end <= offset; });
         // Where a part of it is fetched already, the rest is read when it is asked for.
         if (at != entries_.end() && at->offset < range.end) continue;
+        if (range.end - range.offset > kAhead) continue;
         entries_.insert(at, {range.offset, range.end, range.wanted, nullptr});
     }
     BeginNext();
     has_any_ = !entries_.empty();
-}
-
-void Prefetch::Keep(const ReadRange &range) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    // So many bytes are never taken.
-    constexpr auto never = std::numeric_limits<std::int64_t>::max();
-    entries_ = {{range.offset, range.offset + range.length, never, nullptr}};
-    Begin(entries_.front());
-    has_any_ = true;
 }
 
 void Prefetch::Begin(Entry &entry) {
@@ -69,9 +67,17 @@ void Prefetch::Begin(Entry &entry) {
 
 void Prefetch::BeginNext() {
     for (Entry &entry : entries_) {
-        if (bytes_ >= kAhead) return;
-        if (entry.fetch == nullptr) Begin(entry);
+        if (entry.fetch != nullptr) continue;
+        if (bytes_ + entry.end - entry.offset > kAhead) return;
+        Begin(entry);
     }
+}
+
+void Prefetch::Forget(std::deque<Entry>::iterator entry) {
+    bytes_ -= entry->end - entry->offset;
+    entries_.erase(entry);
+    BeginNext();
+    has_any_ = !entries_.empty();
 }
 
 std::shared_ptr<Fetch> Prefetch::Take(std::int64_t offset, std::int64_t length) {
@@ -82,20 +88,39 @@ std::shared_ptr<Fetch> Prefetch::Take(std::int64_t offset, std::int64_t length) 
         [](const Entry &entry, std::int64_t wanted) { return entry.end <= wanted; });
     if (at == entries_.end() || at->offset > offset || at->end < offset + length) return nullptr;
     if (at->fetch == nullptr) Begin(*at);
-    const std::shared_ptr<Fetch> fetch = at->fetch;
+    std::shared_ptr<Fetch> fetch = at->fetch;
+    // Who reads tries again.
+    if (fetch->HasFailed()) fetch = nullptr;
     at->left -= length;
-    if (at->left <= 0) {
-        bytes_ -= at->end - at->offset;
-        entries_.erase(at);
-        BeginNext();
-        has_any_ = !entries_.empty();
-    }
+    if (fetch == nullptr || at->left <= 0) Forget(at);
     return fetch;
 }
 
-void Prefetch::Clear() {
+std::shared_ptr<Fetch> Prefetch::Whole(std::int64_t size) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return nullptr;
+    if (entries_.empty() || entries_.front().fetch->HasFailed()) {
+        entries_ = {{0, size, size, nullptr}};
+        Begin(entries_.front());
+    }
+    return entries_.front().fetch;
+}
+
+void Prefetch::Note(const Fetch &fetch) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // Those that nobody has any more leave when the list has doubled.
+    if (noted_.size() >= most_noted_) {
+        std::erase_if(noted_, [](const Noted &noted) { return noted.memory.expired(); });
+        most_noted_ = 64 + 2 * noted_.size();
+    }
+    noted_.push_back({fetch.offset(), fetch.end(), fetch.memory()});
+}
+
+void Prefetch::Close() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
     entries_.clear();
+    noted_.clear();
     bytes_ = 0;
     has_any_ = false;
 }

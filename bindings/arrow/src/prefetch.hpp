@@ -12,21 +12,24 @@
 
 namespace tidegate::arrowfs {
 
-// Any number of threads at once. One that asks for bytes takes no lock where nothing is fetched ahead.
+// Any number of threads at once. The lock is never held while somebody waits for bytes; it is while a fetch is begun.
 class Prefetch {
   public:
-    Prefetch(std::shared_ptr<SharedReader> reader, const ::arrow::io::IOContext &context)
+    Prefetch(SharedReader reader, const ::arrow::io::IOContext &context)
         : reader_(std::move(reader)), context_(context) {}
 
-    // Fetches the ranges, which lie within the object. Those that lie close together share a request. What is fetched and
-    // was not taken has a bound: ranges beyond it begin when others are taken.
+    // Fetches the ranges, which lie within the object, but for those that somebody has. Those that lie close together share
+    // a request. What is fetched and was not taken has a bound: ranges beyond it begin when others are taken, and one that is
+    // larger is left to those who read it.
     void Need(std::vector<::arrow::io::ReadRange> ranges);
-    // Fetches a range, and keeps it until Clear().
-    void Keep(const ::arrow::io::ReadRange &range);
     // The fetch that has these bytes, if there is one. It is forgotten once all bytes that were needed are taken.
     std::shared_ptr<Fetch> Take(std::int64_t offset, std::int64_t length);
-    // Forgets all.
-    void Clear();
+    // A fetch of all bytes, of which there are some. It is kept until Close(), unless it fails. Nothing after Close().
+    std::shared_ptr<Fetch> Whole(std::int64_t size);
+    // Notes that somebody fetches these bytes for himself.
+    void Note(const Fetch &fetch);
+    // Forgets all, and cancels what nobody waits for. Later calls begin nothing.
+    void Close();
 
   private:
     struct Entry {
@@ -36,22 +39,30 @@ class Prefetch {
         // Nothing while the range waits for its turn.
         std::shared_ptr<Fetch> fetch;
     };
+    struct Noted {
+        std::int64_t offset, end;
+        std::weak_ptr<::arrow::Buffer> memory;
+    };
 
     void Begin(Entry &entry);
     // Begins what waits, as far as the bound allows.
     void BeginNext();
+    void Forget(std::deque<Entry>::iterator entry);
 
-    const std::shared_ptr<SharedReader> reader_;
+    const SharedReader reader_;
     const ::arrow::io::IOContext context_;
     std::atomic<bool> has_any_ = false;
     std::mutex mutex_;
+    bool closed_ = false;
     // In order, without overlaps.
     std::deque<Entry> entries_;
     // Of the fetches that have begun.
     std::int64_t bytes_ = 0;
+    std::vector<Noted> noted_;
+    std::size_t most_noted_ = 64;
 };
 
-// Ranges in order, joined where their gap is small and the whole is not large. `left` of each counts the bytes asked for.
+// Ranges in order, joined where their gap is small and the whole is not large. `wanted` of each counts the bytes asked for.
 struct Joined {
     std::int64_t offset, end, wanted;
 };

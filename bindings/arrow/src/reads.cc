@@ -1,18 +1,16 @@
 #include "reads.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 
 #include <arrow/memory_pool.h>
 #include <arrow/util/thread_pool.h>
 
-#include "fork_lock.hpp"
+#include "living.hpp"
 #include "status.hpp"
 
 namespace tidegate::arrowfs {
@@ -35,16 +33,12 @@ class Running {
         return running;
     }
 
-    Running() { pthread_atfork(nullptr, nullptr, &ForgetInChild); }
+    Running() {
+        // The threads that would end the reads are the parent's.
+        pthread_atfork(nullptr, nullptr, [] { Get().reads_ = 0; });
+    }
 
-    void Add(SharedReader *reader) {
-        const std::lock_guard<ForkLock> lock(lock_);
-        readers_.insert(reader);
-    }
-    void Remove(SharedReader *reader) {
-        const std::lock_guard<ForkLock> lock(lock_);
-        readers_.erase(reader);
-    }
+    void Add(const SharedReader &reader) { readers_.Add(reader); }
 
     // False once the process exits: then no read may begin.
     bool Begin() {
@@ -53,33 +47,21 @@ class Running {
         End();
         return false;
     }
-    void End() {
-        if (--reads_ == 0) reads_.notify_all();
-    }
+    void End() { --reads_; }
     bool exits() const { return exits_; }
 
     // Cancels all reads, and waits until those who wait for them know. Otherwise a thread of Arrow's pools, which the
     // exit joins, would wait for ever, or a read would end into a pool that is gone.
     void Exit() {
         exits_ = true;
-        {
-            const std::lock_guard<ForkLock> lock(lock_);
-            for (SharedReader *reader : readers_) reader->Cancel();
-        }
+        for (const SharedReader &reader : readers_.All()) reader->cancel();
         const auto until = std::chrono::steady_clock::now() + kPatience;
         while (reads_ != 0 && std::chrono::steady_clock::now() < until)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 
   private:
-    // The threads that would end them are the parent's.
-    static void ForgetInChild() {
-        Get().reads_ = 0;
-        Get().readers_.clear();
-    }
-
-    ForkLock lock_;
-    std::unordered_set<SharedReader *> readers_;
+    Living<Reader> readers_;
     std::atomic<std::int64_t> reads_ = 0;
     std::atomic<bool> exits_ = false;
 };
@@ -98,34 +80,40 @@ const AtExit at_exit;
 
 }  // namespace
 
-SharedReader::SharedReader(Reader reader) : reader_(std::move(reader)) { Running::Get().Add(this); }
-
-SharedReader::~SharedReader() { Running::Get().Remove(this); }
+SharedReader Share(Reader reader) {
+    auto shared = std::make_shared<Reader>(std::move(reader));
+    Running::Get().Add(shared);
+    return shared;
+}
 
 // A read that a thread of the engine ends.
 struct Fetch::Call {
-    std::shared_ptr<Fetch> fetch;
-    std::shared_ptr<SharedReader> reader;
+    std::weak_ptr<Fetch> fetch;
+    // The bytes may come until the call has ended, also if nobody wants them any more.
+    std::shared_ptr<Buffer> buffer;
+    SharedReader reader;
+    std::int64_t offset;
     std::size_t read = 0;
 
     // What came is all that was asked for.
     Status Outcome(tg_error *failed) const {
         if (failed != nullptr) return ToStatus(Error(failed));
-        if (static_cast<std::int64_t>(read) == fetch->length_) return Status::OK();
-        return Status::IOError("the object ended after ", read, " of ", fetch->length_, " bytes at ", fetch->offset_);
+        if (static_cast<std::int64_t>(read) == buffer->size()) return Status::OK();
+        return Status::IOError("the object ended after ", read, " of ", buffer->size(), " bytes at ", offset);
     }
 
     static void Done(void *user, tg_error *failed) noexcept {
         {
             const std::unique_ptr<Call> call(static_cast<Call *>(user));
-            call->fetch->End(call->Outcome(failed));
+            const Status outcome = call->Outcome(failed);
+            if (const auto fetch = call->fetch.lock()) fetch->End(outcome);
         }
         Running::Get().End();
     }
 };
 
 std::shared_ptr<Fetch> Fetch::Begin(
-    std::shared_ptr<SharedReader> reader, const ::arrow::io::IOContext &context, std::int64_t offset, std::int64_t length) {
+    SharedReader reader, const ::arrow::io::IOContext &context, std::int64_t offset, std::int64_t length) {
     std::shared_ptr<Fetch> fetch(new Fetch(offset, length));
     auto buffer = ::arrow::AllocateBuffer(length, context.pool());
     if (!buffer.ok()) {
@@ -141,12 +129,12 @@ std::shared_ptr<Fetch> Fetch::Begin(
         fetch->End(Status::Cancelled("the process exits"));
         return fetch;
     }
-    tg_reader *handle = (*reader)->handle();
-    auto call = std::make_unique<Call>(fetch, std::move(reader));
+    tg_reader *handle = reader->handle();
+    auto call = std::make_unique<Call>(fetch, fetch->buffer_, std::move(reader), offset);
     Call &begun = *call;
     if (tg_error *failed = tg_reader_read_at_async(
             handle, static_cast<std::uint64_t>(offset), fetch->buffer_->mutable_data(), static_cast<std::size_t>(length),
-            &begun.read, &Call::Done, &begun, nullptr)) {
+            &begun.read, &Call::Done, &begun, &fetch->op_)) {
         fetch->End(ToStatus(Error(failed)));
         Running::Get().End();
         return fetch;
@@ -154,6 +142,18 @@ std::shared_ptr<Fetch> Fetch::Begin(
     // `Done` frees the call; it may have done so by now.
     (void)call.release();
     return fetch;
+}
+
+Fetch::~Fetch() {
+    if (op_ == nullptr) return;
+    // Nothing happens if it has ended.
+    tg_op_cancel(op_);
+    tg_op_free(op_);
+}
+
+bool Fetch::HasFailed() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ended_ && !status_.ok();
 }
 
 Result<std::shared_ptr<Buffer>> Fetch::Part(std::int64_t offset, std::int64_t length) const {
@@ -183,24 +183,17 @@ void Fetch::End(Status status) {
     }
 }
 
-Status Fetch::CheckProcess() const {
-    if (process_ == getpid()) return Status::OK();
-    return Status::IOError("the file was opened by another process, from which this one was forked: open it again");
-}
-
 Result<std::shared_ptr<Buffer>> Fetch::Wait() {
-    ARROW_RETURN_NOT_OK(CheckProcess());
     std::unique_lock<std::mutex> lock(mutex_);
     has_ended_.wait(lock, [this] { return ended_; });
     return Part(offset_, length_);
 }
 
 BufferFuture Fetch::Slice(const ::arrow::io::IOContext &context, std::int64_t offset, std::int64_t length) {
-    if (Status other = CheckProcess(); !other.ok()) return BufferFuture::MakeFinished(std::move(other));
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_) return BufferFuture::MakeFinished(Part(offset, length));
     auto future = BufferFuture::Make();
-    waiting_.push_back({future, context.executor(), offset, length});
+    waiting_.push_back({shared_from_this(), future, context.executor(), offset, length});
     return future;
 }
 

@@ -1,13 +1,10 @@
 // Reads of one object, which are carried out by the engine's threads.
 #pragma once
 
-#include <unistd.h>
-
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include <arrow/buffer.h>
@@ -19,32 +16,25 @@ namespace tidegate::arrowfs {
 
 using BufferFuture = ::arrow::Future<std::shared_ptr<::arrow::Buffer>>;
 
-// A reader that all who read an object share. It lives as long as its reads.
-class SharedReader {
-  public:
-    explicit SharedReader(Reader reader);
-    ~SharedReader();
-    SharedReader(const SharedReader &) = delete;
-    SharedReader &operator=(const SharedReader &) = delete;
+// A reader that all who read an object share. It lives as long as its reads, which the exit of the process cancels.
+using SharedReader = std::shared_ptr<Reader>;
+SharedReader Share(Reader reader);
 
-    const Reader &operator*() const { return reader_; }
-    const Reader *operator->() const { return &reader_; }
-    void Cancel() { reader_.cancel(); }
-
-  private:
-    Reader reader_;
-};
-
-// Bytes that are on their way, or there.
-class Fetch {
+// Bytes that are on their way, or there. What nobody has or waits for any more is cancelled.
+class Fetch : public std::enable_shared_from_this<Fetch> {
   public:
     // Begins to read, without waiting. Whatever fails is what Wait() and Slice() give.
     static std::shared_ptr<Fetch> Begin(
-        std::shared_ptr<SharedReader> reader, const ::arrow::io::IOContext &context, std::int64_t offset, std::int64_t length);
+        SharedReader reader, const ::arrow::io::IOContext &context, std::int64_t offset, std::int64_t length);
+    ~Fetch();
+    Fetch(const Fetch &) = delete;
+    Fetch &operator=(const Fetch &) = delete;
 
     std::int64_t offset() const { return offset_; }
     std::int64_t end() const { return offset_ + length_; }
-    bool Has(std::int64_t offset, std::int64_t length) const { return offset >= offset_ && offset + length <= end(); }
+    // The memory of the bytes, which lives as long as anybody is to get them or has them.
+    std::weak_ptr<::arrow::Buffer> memory() const { return buffer_; }
+    bool HasFailed();
 
     // The bytes, once they are there. Needs no thread of Arrow: one that waits here may be their last.
     ::arrow::Result<std::shared_ptr<::arrow::Buffer>> Wait();
@@ -54,6 +44,8 @@ class Fetch {
 
   private:
     struct Waiting {
+        // Somebody waits for it.
+        std::shared_ptr<Fetch> fetch;
         BufferFuture future;
         ::arrow::internal::Executor *executor;
         std::int64_t offset, length;
@@ -64,12 +56,9 @@ class Fetch {
     void End(::arrow::Status status);
     ::arrow::Result<std::shared_ptr<::arrow::Buffer>> Part(std::int64_t offset, std::int64_t length) const;
 
-    // An inherited read never ends.
-    ::arrow::Status CheckProcess() const;
-
     const std::int64_t offset_, length_;
-    const pid_t process_ = getpid();
     std::shared_ptr<::arrow::Buffer> buffer_;
+    tg_op *op_ = nullptr;
     std::mutex mutex_;
     std::condition_variable has_ended_;
     bool ended_ = false;

@@ -1,6 +1,7 @@
 // URIs of Tidegate, and what tidegate.arrow calls.
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <string>
@@ -49,14 +50,12 @@ class Opened {
         files_.emplace(++last_, std::move(files));
         return last_;
     }
-    Result<FilesPointer> Take(const std::string &number) {
+    Result<FilesPointer> Take(const std::string &text) {
+        std::int64_t number = 0;
+        (void)std::from_chars(text.data(), text.data() + text.size(), number);
         const std::lock_guard<ForkLock> lock(lock_);
-        for (auto at = files_.begin(); at != files_.end(); ++at) {
-            if (std::to_string(at->first) != number) continue;
-            auto taken = std::move(at->second);
-            files_.erase(at);
-            return taken;
-        }
+        // None has 0.
+        if (auto taken = files_.extract(number)) return std::move(taken.mapped());
         return Status::Invalid("tidegateopened:// is for tidegate.arrow only: give the URL of a store");
     }
 
@@ -115,7 +114,7 @@ using tidegate::arrowfs::Opened;
 using tidegate::arrowfs::OutputStream;
 
 // The version of these functions. tidegate.arrow takes no other.
-EXPORTED int tidegate_arrow_version() { return 1; }
+EXPORTED int tidegate_arrow_version() { return 2; }
 
 EXPORTED void tidegate_arrow_set_python(const tidegate_arrow_python *python) {
     tidegate::arrowfs::rule::Set(*python);
@@ -140,7 +139,7 @@ EXPORTED int tidegate_arrow_settle(std::int64_t milliseconds) {
     return tidegate::arrowfs::TideFileSystem::WaitForAllAborts(at_most).ok() ? 1 : 0;
 }
 
-// Gives the numbers of streams that were destroyed without a close, and forgets them: as many as fit.
-EXPORTED std::size_t tidegate_arrow_take_gone(std::int64_t *streams, std::size_t most) {
-    return OutputStream::TakeGone(streams, most);
+// As OutputStream::TakeEnded.
+EXPORTED std::size_t tidegate_arrow_take_ended(std::int64_t *streams, std::size_t most) {
+    return OutputStream::TakeEnded(streams, most);
 }

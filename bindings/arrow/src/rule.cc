@@ -42,23 +42,27 @@ void Set(const tidegate_arrow_python &python) {
     known = new tidegate_arrow_python(python);
 }
 
-std::int64_t Opened(const std::string &url) {
-    static std::atomic<std::int64_t> last = 0;
-    const std::int64_t stream = ++last;
+::arrow::Result<bool> Opened(std::int64_t stream, const std::string &url) {
     const tidegate_arrow_python *python = OfThisThread();
-    if (python != nullptr && !python->is_finalizing()) {
-        const Held held(*python);
-        python->opened(stream, url.c_str());
-    }
-    return stream;
+    if (python == nullptr || python->is_finalizing()) return false;
+    const Held held(*python);
+    if (python->opened(stream, url.c_str()) != 0) return true;
+    return ::arrow::Status::IOError("Python has failed to note the stream, so it was not opened: ", url);
 }
 
 Verdict Closing(std::int64_t stream) {
     const tidegate_arrow_python *python = OfThisThread();
-    if (python == nullptr) return Verdict::publish;
+    if (python == nullptr) return Verdict::publish_unasked;
     if (python->is_finalizing()) return Verdict::interpreter_ends;
     const Held held(*python);
-    return python->closing(stream) == 0 ? Verdict::publish : Verdict::discard;
+    switch (python->closing(stream)) {
+        case 1:
+            return Verdict::publish;
+        case 2:
+            return Verdict::discard;
+        default:
+            return Verdict::failed;
+    }
 }
 
 }  // namespace tidegate::arrowfs::rule

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pyarrow.fs
 
 #: The version of the functions, as of `tidegate_arrow_version()`.
-_VERSION = 1
+_VERSION = 2
 
 #: No package: the libraries are no modules of Python.
 _PLACE = Path(__file__).parent / "libraries"
@@ -47,8 +49,8 @@ def _open() -> ctypes.CDLL:
     library.tidegate_arrow_discard.restype = None
     library.tidegate_arrow_discard.argtypes = [ctypes.c_int64]
     library.tidegate_arrow_settle.argtypes = [ctypes.c_int64]
-    library.tidegate_arrow_take_gone.restype = ctypes.c_size_t
-    library.tidegate_arrow_take_gone.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_size_t]
+    library.tidegate_arrow_take_ended.restype = ctypes.c_size_t
+    library.tidegate_arrow_take_ended.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_size_t]
     library.tidegate_arrow_set_python.restype = None
     return library
 
@@ -75,8 +77,19 @@ def tell_of_fallback(why: str) -> None:
 
 def opened(url: str, settings: list[tuple[str, str]]) -> Any:
     """A file system of Arrow, as pyarrow's object. Raises what pyarrow raises for a wrong setting."""
-    names = (ctypes.c_char_p * len(settings))(*(name.encode() for name, _ in settings))
-    values = (ctypes.c_char_p * len(settings))(*(value.encode("utf-8", "surrogateescape") for _, value in settings))
-    number = library().tidegate_arrow_open(url.encode(), names, values, len(settings))
+    names, values = _strings(name for name, _ in settings), _strings(value for _, value in settings)
+    number = library().tidegate_arrow_open(_string(url), names, values, len(settings))
     files, _ = pyarrow.fs.FileSystem.from_uri(f"tidegateopened://{number}")
     return files
+
+
+def _strings(texts: Iterable[str]) -> Any:
+    encoded = [_string(text) for text in texts]
+    return (ctypes.c_char_p * len(encoded))(*encoded)
+
+
+def _string(text: str) -> bytes:
+    if "\0" in text:
+        # C would take what is before it. The text may be a secret.
+        raise ValueError("a URL or an option of a file system has a NUL character")
+    return text.encode("utf-8", "surrogateescape")

@@ -7,6 +7,8 @@ ask: no exception is in flight there.
 from __future__ import annotations
 
 import _thread
+import atexit
+import contextlib
 import ctypes
 import os
 import sys
@@ -19,15 +21,16 @@ from . import _native
 from ._ending import Ending, State
 from ._engines import engines
 
-_OPENED = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)
+_OPENED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_char_p)
 _CLOSING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64)
 
-#: What the second argument of the library's question is answered with.
-_PUBLISH, _DISCARD = 0, 1
+#: What the library's questions are answered with. ctypes gives 0 for a function that raises: Ctrl-C may come at any line.
+_FAILED, _NOTED = 0, 1
+_PUBLISH, _DISCARD = 1, 2
 #: How many numbers of streams are asked for at a time.
 _AT_ONCE = 64
 
-#: The streams that Python has opened, and that are not closed. A stream that nobody closes stays until the next one is
+#: The streams that Python has opened, and that have not ended. One that ends without Python stays until the next one is
 #: opened or closed, or until the program ends.
 _endings: dict[int, Ending] = {}
 #: Of each thread, the stream that it has opened last.
@@ -88,23 +91,27 @@ def install(library: ctypes.CDLL) -> None:
     """Has the library ask here. The functions live as long as the process."""
     sessions = cast("_native.Engine", _Sessions(library))
 
-    def opened(number: int, url: bytes) -> None:
+    def opened(number: int, url: bytes) -> int:
         def note() -> None:
-            _forget_gone(library)
+            _forget_ended(library)
             # What the exit waits for, also in a child.
             engines.setdefault((os.getpid(), "tidegate.arrow"), sessions)
             stream = _Stream(library, number, url.decode("utf-8", "surrogateescape"))
             _endings[number] = _last.ending = Ending(cast("_native.Writer", stream))
 
-        if not _ends_well(note):
-            library.tidegate_arrow_discard(number)
+        if _ends_well(note):
+            return _NOTED
+        # The library opens no stream then.
+        _last.ending = None
+        _endings.pop(number, None)
+        return _FAILED
 
     def closing(number: int) -> int:
         verdict = _DISCARD
 
         def decide() -> None:
             nonlocal verdict
-            _forget_gone(library)
+            _forget_ended(library)
             ending = _endings.pop(number, None)
             if ending is None:
                 # Opened where no Python ran.
@@ -113,10 +120,10 @@ def install(library: ctypes.CDLL) -> None:
                 ending.leave(State.PUBLISHED)
                 verdict = _PUBLISH
 
-        if not _ends_well(decide):
-            return _DISCARD
-        return verdict
+        return verdict if _ends_well(decide) else _FAILED
 
+    # Before the exit tells of what is open: functions of `atexit` run in the reverse order.
+    atexit.register(_forget_ended, library)
     api = ctypes.pythonapi
     is_finalizing = api.Py_IsFinalizing if sys.version_info >= (3, 13) else api._Py_IsFinalizing
     functions: list[Any] = [
@@ -154,21 +161,27 @@ def _ends_well(call: Callable[[], None]) -> bool:
     return True
 
 
-def _forget_gone(library: ctypes.CDLL) -> None:
-    """Tells of the streams that were destroyed, and that nobody had closed."""
+def _forget_ended(library: ctypes.CDLL) -> None:
+    """Forgets the streams that have ended without Python, and tells of those that nobody had closed."""
     numbers = (ctypes.c_int64 * _AT_ONCE)()
-    while count := library.tidegate_arrow_take_gone(numbers, _AT_ONCE):
+    while count := library.tidegate_arrow_take_ended(numbers, _AT_ONCE):
         for number in numbers[:count]:
-            ending = _endings.pop(number, None)
-            if ending is not None:
+            ending = _endings.pop(abs(number), None)
+            if ending is None:
+                continue
+            if number < 0:
+                ending.leave(State.DISCARDED)
+                continue
+            # An exception (a warning that the filters make one of, a handler of records that fails) would end the call of
+            # another stream, and keep the others from being told of.
+            with contextlib.suppress(Exception):
                 ending.drop_forgotten()
 
 
-def ending_of(open_stream: Callable[[], Any]) -> tuple[Any, Ending | None]:
+def ending_of(open_stream: Callable[[], Any]) -> tuple[Any, Ending]:
     """Calls a function that opens a stream: what it returns, and what decides the end of that stream."""
-    _last.ending = None
     stream = open_stream()
-    ending: Ending | None = _last.ending
+    ending: Ending = _last.ending
     _last.ending = None
     return stream, ending
 

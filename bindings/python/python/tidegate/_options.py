@@ -118,3 +118,9 @@ def no_option(name: str, known: Collection[str]) -> TypeError:
 
     near = difflib.get_close_matches(name, known, 1)
     return TypeError(f"there is no option {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+
+
+def check_write_options(given: Mapping[str, object]) -> None:
+    """Raises for what is no option of a write."""
+    for name in given.keys() - WriteOptions.__optional_keys__:
+        raise no_option(name, WriteOptions.__optional_keys__)

@@ -17,16 +17,16 @@ from __future__ import annotations
 import copyreg
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pyarrow.fs
 
 from . import _arrow_library, _arrow_rule
+from ._arrow_streams import BufferedStream, compressed
 from ._engine_settings import EngineSettings
 from ._local import path_of, text_of
-from ._options import WriteOptions, no_option
+from ._options import check_write_options
 from ._places import taken
 from ._settings import _SECRETS, split_engine
 from ._store import Store
@@ -34,14 +34,12 @@ from ._store import Store
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._ending import Ending
     from ._options import OpenOptions
 
 __all__ = ["FileSystem", "filesystem"]
 
 #: Options of a write that are of one file.
 _OF_ONE_FILE = frozenset({"progress", "replaces"})
-_WRITE_OPTIONS = WriteOptions.__optional_keys__ - _OF_ONE_FILE
 #: What streams without a compression gather before they write.
 _GATHERED = 64 << 10
 
@@ -57,11 +55,9 @@ def filesystem(url_or_store: str | os.PathLike[str] | Store, **options: Unpack[O
     """
     given: dict[str, Any] = dict(options)
     of_store = taken(given)
-    for name in given:
-        if name in _OF_ONE_FILE:
-            raise TypeError(f"the option {name!r} is of one file, and cannot be one of a file system")
-        if name not in _WRITE_OPTIONS:
-            raise no_option(name, _WRITE_OPTIONS)
+    check_write_options(given)
+    for name in _OF_ONE_FILE & given.keys():
+        raise TypeError(f"the option {name!r} is of one file, and cannot be one of a file system")
     if isinstance(url_or_store, Store):
         if of_store:
             raise TypeError(f"the option {next(iter(of_store))!r} belongs to a store, and a store is given")
@@ -111,7 +107,11 @@ class FileSystem(pyarrow.fs.SubTreeFileSystem):  # type: ignore[misc]
         super().__init__("", self._native)
         self._url, self._shown = url.rstrip("/"), {**reach, **write}
         self._reduced = (_restored, (self._url, options))
-        _known[self._url, tuple(settings)] = (self._native, self._reduced)
+        # The newest is the last.
+        _known.pop((self._url, *settings), None)
+        _known[self._url, *settings] = self._reduced
+        while len(_known) > _MOST_KNOWN:
+            del _known[next(iter(_known))]
 
     @property
     def url(self) -> str:
@@ -140,53 +140,9 @@ class FileSystem(pyarrow.fs.SubTreeFileSystem):  # type: ignore[misc]
         opened, ending = _arrow_rule.ending_of(
             lambda: self._native.open_output_stream(path, compression=None, metadata=metadata)
         )
-        stream: Any = _PlainStream(opened, buffer_size or _GATHERED)
-        stream.keeps = (ending, opened)
-        if compression == "detect":
-            compression = _compression_of(os.fsdecode(path))
-        if compression is not None:
-            inner, stream = stream, _CompressedStream(stream, compression)
-            stream.keeps = (ending, inner)
-        return stream
-
-
-def _compression_of(path: str) -> str | None:
-    """The compression that the ending of a path names."""
-    try:
-        name: str = pyarrow.Codec.detect(path).name
-    except (TypeError, ValueError):
-        # Of an ending that names none, pyarrow 26 says that its own argument is no string.
-        return None
-    return name
-
-
-class _Stream:
-    """What the streams of :class:`FileSystem` have beside pyarrow's, whose destructors would publish what they have."""
-
-    #: What decides how the stream ends, and the stream between the two.
-    keeps: tuple[Ending | None, Any] | None = None
-
-    def _dealloc_warn(self, source: Any) -> None:
-        """Called by Python's wrappers when they are garbage-collected, before they close."""
-        if self.keeps is not None and self.keeps[0] is not None:
-            self.keeps[0].drop_forgotten()
-
-    def __del__(self) -> None:
-        if not self.closed:  # type: ignore[attr-defined]
-            try:
-                self._dealloc_warn(self)
-            finally:
-                # Otherwise the destructor of Arrow's stream, which comes next, would complain of what it cannot write.
-                with suppress(Exception):
-                    self.close()  # type: ignore[attr-defined]
-
-
-class _PlainStream(_Stream, pyarrow.BufferedOutputStream):  # type: ignore[misc]
-    """To a file. What is as large as the buffer is not copied into it."""
-
-
-class _CompressedStream(_Stream, pyarrow.CompressedOutputStream):  # type: ignore[misc]
-    """To another stream, compressed."""
+        stream = BufferedStream(opened, buffer_size or _GATHERED)
+        stream.keeps = (ending.drop_forgotten, opened)
+        return compressed(stream, compression, os.fsdecode(path))
 
 
 # Settings as text.
@@ -222,8 +178,10 @@ def _texts(name: str, value: Any) -> list[str]:
 
 # Pickles.
 
-#: What was opened in this process, by what it was opened with: pyarrow's object, and how that is pickled.
+#: How what was opened in this process is pickled, by its URL and settings.
 _known: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = {}
+#: A program that has more file systems than that can't pickle what is below the oldest of them.
+_MOST_KNOWN = 1000
 
 
 def _restored(url: str, options: dict[str, Any]) -> pyarrow.fs.FileSystem:
@@ -233,7 +191,15 @@ def _restored(url: str, options: dict[str, Any]) -> pyarrow.fs.FileSystem:
 def _reduce_subtree(files: Any) -> Any:
     """How a `SubTreeFileSystem` is pickled. pyarrow loses the class of what is below a subtree; ours is found by being
     equal to it."""
-    for native, reduced in list(_known.values()):
+    found = files
+    while isinstance(found, pyarrow.fs.SubTreeFileSystem) and "://" not in found.base_path:
+        found = found.base_fs
+    if not isinstance(found, pyarrow.fs.SubTreeFileSystem):
+        return files.__reduce__()
+    for (url, *settings), reduced in list(_known.items()):
+        if url != found.base_path.rstrip("/"):
+            continue
+        native = _arrow_library.opened(url, settings)
         if files.equals(native) or files.equals(pyarrow.fs.SubTreeFileSystem("", native)):
             return reduced
     return files.__reduce__()

@@ -19,17 +19,19 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
 
 from ._arrow_file import InputFile
+from ._arrow_streams import BufferedStream, PlainStream, compressed
 from ._errors import InvalidInputError, NoBucketError, NotFoundError, UnsupportedError
 from ._native import Object, Prefix
 from ._open import store_of
-from ._options import WriteOptions
+from ._options import check_write_options
 from ._places import taken
 from ._settings import native_options
 from ._store import Store
@@ -52,7 +54,6 @@ _LOOKUPS = 16
 #: The content type of the empty objects that stand for directories, as pyarrow's S3FileSystem writes it.
 _DIRECTORY_TYPE = "application/x-directory"
 
-_WRITE_OPTIONS = WriteOptions.__optional_keys__
 #: Options of writes that hold for copies too. A copy has the attributes of its source.
 _COPY_OPTIONS = ("concurrency", "create_only", "encryption", "part_size", "storage_class")
 #: Options of writes that say how any object is stored, also one that stands for a directory.
@@ -79,18 +80,12 @@ def filesystem(url_or_store: str | os.PathLike[str] | Store, **options: Unpack[O
     """
     given: dict[str, Any] = dict(options)
     store_options = taken(given)
-    _check_write_options(given)
+    check_write_options(given)
     if isinstance(url_or_store, Store):
         if store_options:
             raise TypeError(f"the option {next(iter(store_options))!r} belongs to a store, and a store is given")
         return FileSystem(Handler(url_or_store, **given))
     return FileSystem(Handler(store_of(os.fspath(url_or_store), store_options), **given))
-
-
-def _check_write_options(given: Mapping[str, Any]) -> None:
-    unknown = given.keys() - _WRITE_OPTIONS
-    if unknown:
-        raise TypeError(f"there is no option {min(unknown)!r}, neither of a store nor of a write")
 
 
 class FileSystem(PyFileSystem):  # type: ignore[misc]
@@ -111,59 +106,16 @@ class FileSystem(PyFileSystem):  # type: ignore[misc]
             raise TypeError(f"a path is a string, not {type(path).__name__}")
         text = os.fsdecode(path)
         writer = self.handler.writer(text, metadata)
-        stream: Any = _PlainStream(writer, mode="w")
-        stream.keeps = (writer, None)
+        forget = partial(writer._dealloc_warn, None)
+        stream: Any = PlainStream(writer, mode="w")
+        stream.keeps = (forget, None)
         if buffer_size:
-            inner, stream = stream, _BufferedStream(stream, buffer_size)
-            stream.keeps = (writer, inner)
-        if compression == "detect":
-            compression = _compression_of(text)
-        if compression is not None:
-            inner, stream = stream, _CompressedStream(stream, compression)
-            stream.keeps = (writer, inner)
-        return stream
+            inner, stream = stream, BufferedStream(stream, buffer_size)
+            stream.keeps = (forget, inner)
+        return compressed(stream, compression, text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (FileSystem, (self.handler,))
-
-
-def _compression_of(path: str) -> str | None:
-    """The compression that the ending of a path names."""
-    try:
-        return cast("str", pyarrow.Codec.detect(path).name)
-    except (TypeError, ValueError):
-        # Of an ending that names none, pyarrow 26 says that its own argument is no string.
-        return None
-
-
-class _Stream:
-    """What the streams of :class:`FileSystem` have beside pyarrow's."""
-
-    #: What the stream writes to, and the stream between the two, if there is one.
-    keeps: tuple[Writer, Any] | None = None
-
-    def _dealloc_warn(self, source: Any) -> None:
-        """Called by Python's wrappers when they are garbage-collected, before they close."""
-        if self.keeps is not None:
-            self.keeps[0]._dealloc_warn(source)
-
-    def __del__(self) -> None:
-        """Discards what nobody has closed. The destructor of Arrow's stream, which comes next, would close it, and so
-        publish it."""
-        if not self.closed:  # type: ignore[attr-defined]
-            self._dealloc_warn(self)
-
-
-class _PlainStream(_Stream, pyarrow.PythonFile):  # type: ignore[misc]
-    """To a writer."""
-
-
-class _BufferedStream(_Stream, pyarrow.BufferedOutputStream):  # type: ignore[misc]
-    """To another stream, through a buffer."""
-
-
-class _CompressedStream(_Stream, pyarrow.CompressedOutputStream):  # type: ignore[misc]
-    """To another stream, compressed."""
 
 
 class Handler(FileSystemHandler):  # type: ignore[misc]
@@ -174,7 +126,7 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
     """
 
     def __init__(self, store: Store, **options: Any) -> None:
-        _check_write_options(options)
+        check_write_options(options)
         #: The store.
         self.store = store
         self._options = options
