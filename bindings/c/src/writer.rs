@@ -300,9 +300,11 @@ pub unsafe extern "C" fn tg_writer_write_owned(
     release: tg_release,
     user: *mut c_void,
 ) -> Option<Box<tg_error>> {
+    // Before the call, which may not be carried out at all: then it drops the memory, and so gives it back.
+    // SAFETY: the header demands that the memory is readable and unchanged until `release` runs.
+    let lent = unsafe { lent::bytes(data, length, release, user) };
     call(|| {
-        // SAFETY: the header demands that the memory is readable and unchanged until `release` runs.
-        let lent = unsafe { lent::bytes(data, length, release, user) }?;
+        let lent = lent?;
         may_block()?;
         let mut in_call = begin(writer)?;
         let open = in_call.open.clone();

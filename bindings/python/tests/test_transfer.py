@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import http.server
 import os
 import threading
@@ -306,6 +307,37 @@ def test_a_run_that_is_stopped_removes_nothing_more(store, options, photos):
         assert run.progress().objects == 0
     with pytest.raises(tidegate.Error, match="stopped before the end"):
         run.report()
+    assert len(list(store.list())) == 3
+
+
+def test_a_loop_over_a_run_ends_with_what_its_report_would_raise(store, photos, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        for _ in tidegate.trees.sync(tmp_path / "none", store):
+            pass
+
+    async def main():
+        async for _ in tidegate.trees.sync(tmp_path / "none", store):
+            pass
+
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(main())
+    (photos / "bad").symlink_to("nowhere")
+    events = []
+    with pytest.raises(tidegate.trees.IncompleteError, match="leads nowhere"):
+        events.extend(tidegate.trees.sync(photos, store))
+    stopped = tidegate.trees.sync(photos, store)
+    stopped.stop()
+    assert list(stopped) == []
+    with pytest.warns(RuntimeWarning, match="dropped before its end"):
+        next(iter(tidegate.trees.copy(photos, store.url_of("again"), recursive=True, target_options=store._options)))
+        gc.collect()
+
+
+def test_an_empty_list_of_what_to_include_is_refused(store, photos):
+    tidegate.sync(photos, store)
+    for include in ([], "", [""]):
+        with pytest.raises(ValueError, match="include: there is no pattern"):
+            tidegate.trees.remove(store.url, recursive=True, include=include, store_options=store._options)
     assert len(list(store.list())) == 3
 
 

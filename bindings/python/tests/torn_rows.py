@@ -700,6 +700,34 @@ for name, opened in EXITED.items():
     row(is_published=True)(run)
 
 
+def ended_by_its_owner(opened, trouble):
+    class Owner:
+        def __init__(self, store):
+            self.file = opened(store)
+
+        def __enter__(self):
+            self.file.__enter__()
+
+        def __exit__(self, *error):
+            self.file.__exit__(None, None, None)
+
+    def run(store):
+        with Owner(store):
+            if trouble is not None:
+                raise trouble
+
+    return run
+
+
+for name, opened in EXITED.items():
+    run = ended_by_its_owner(opened, Trouble)
+    run.__name__ = f"exit_of_{name}_is_called_by_that_of_its_owner_after_an_exception"
+    row(raises=Trouble)(run)
+    run = ended_by_its_owner(opened, None)
+    run.__name__ = f"exit_of_{name}_is_called_by_that_of_its_owner"
+    row(is_published=True)(run)
+
+
 @row(warns=HOW, raises=Trouble)
 def a_close_that_calls_its_own_exit(store):
     class Sink:

@@ -126,10 +126,11 @@ _IS_GENERATOR = 0x20 | 0x200  # also one of asyncio
 
 
 def is_called_by_name(exit: FrameType) -> bool:
-    """Whether no ``with`` block calls this ``__exit__``, but a function by its name: ``ExitStack.close()``, or a
-    ``finally`` that has no block. Also through those around it and ``@contextmanager``."""
+    """Whether no ``with`` block calls this ``__exit__``, but a function by its name: ``ExitStack.close()``, a ``finally``
+    that has no block, or the ``__exit__`` of an object that has the file. Also through those around it and
+    ``@contextmanager``."""
     caller = exit.f_back
-    while caller is not None and (_is_exit(caller) or (_is_generator(caller) and not _names_exit(caller))):
+    while caller is not None and not _names_exit(caller) and (_is_exit(caller) or _is_generator(caller)):
         caller = caller.f_back
     return caller is not None and _names_exit(caller)
 

@@ -81,7 +81,7 @@ def sync(
     running = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
     seen = SeenBySync(target, source)
     with running:
-        for event in running:
+        for event in running.events():
             seen.see(event)
             if on_event is not None:
                 on_event(event)

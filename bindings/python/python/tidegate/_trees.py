@@ -179,8 +179,14 @@ def native_tree_options(options: Mapping[str, Any], known: Collection[str]) -> d
         raise ValueError(f"the option {alone[0]!r} goes with `delete`")
     rules: list[tuple[bool, str]] = []
     for name, takes in (("include", True), ("exclude", False)):
-        patterns = given.pop(name, None) or ()
-        rules += [(takes, pattern) for pattern in ((patterns,) if isinstance(patterns, str) else patterns)]
+        patterns = given.pop(name, None)
+        if patterns is None:
+            continue
+        patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+        # No pattern to include would mean everything.
+        if "" in patterns or (takes and not patterns):
+            raise ValueError(f"{name}: there is no pattern in it: leave the option out to take everything")
+        rules += [(takes, pattern) for pattern in patterns]
     for rule in given.pop("filter", None) or ():
         if rule[:1] not in ("+", "-"):
             raise ValueError(f"filter: {rule!r} begins with neither + nor -")

@@ -31,6 +31,7 @@ What is given as ``source_options``, ``target_options`` or ``store_options`` are
 
 from __future__ import annotations
 
+import enum
 import os
 import warnings
 from collections import deque
@@ -80,9 +81,20 @@ __all__ = [
 ]
 
 
+class State(enum.Enum):
+    """How far a run is."""
+
+    NEW = enum.auto()
+    BEGUN = enum.auto()
+    #: Somebody has ended it early, on purpose.
+    STOPPED = enum.auto()
+    ENDED = enum.auto()
+
+
 class Run:
     """An operation that runs while its events are taken: nothing is done before :meth:`report`, a loop over the run, or
-    ``await``. A run that is dropped before is a :class:`RuntimeWarning`.
+    ``await``. A loop over all events ends with the exception that :meth:`report` would raise. A run that is dropped before
+    it has begun or ended is a :class:`RuntimeWarning`.
 
     The end of a ``with`` block stops it: what is in flight is cut, nothing is half-published, and nothing more is removed.
     Use one where the loop's body may raise.
@@ -91,29 +103,52 @@ class Run:
     def __init__(self, native: _native.TreeRun, name: str) -> None:
         self._native = native
         self._name = name
-        #: Whether it was begun, or somebody has decided that it is not to be.
-        self._is_used = False
+        self._state = State.NEW
         self._ended = Ended()
         self._taken: deque[Event] = deque()
 
     def __iter__(self) -> Iterator[Event]:
-        self._is_used = True
+        yield from self.events()
+        self._raise_unless_stopped()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        async for happened in self.events_in_asyncio():
+            yield happened
+        self._raise_unless_stopped()
+
+    def _raise_unless_stopped(self) -> None:
+        if self._state is not State.STOPPED:
+            self.report_at_end()
+
+    def events(self) -> Iterator[Event]:
+        """The events, without an exception at their end: :meth:`report_at_end` has it."""
+        self._begin()
         while True:
             while self._taken:
                 yield self._taken.popleft()
             if not self._take(wait(self._native.next_batch())):
-                return
+                return self._end()
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def events_in_asyncio(self) -> AsyncIterator[Event]:
+        """As :meth:`events`."""
         # The loop of asyncio is imported only where it runs.
         from .aio._start import run
 
-        self._is_used = True
+        self._begin()
         while True:
             while self._taken:
                 yield self._taken.popleft()
             if not self._take(await run(self._native.next_batch())):
+                self._end()
                 return
+
+    def _begin(self) -> None:
+        if self._state is State.NEW:
+            self._state = State.BEGUN
+
+    def _end(self) -> None:
+        if self._state is State.BEGUN:
+            self._state = State.ENDED
 
     def _take(self, batch: list[dict[str, Any]] | None) -> bool:
         """Keeps the events of a batch; whether there may be more."""
@@ -127,14 +162,14 @@ class Run:
         return self._report().__await__()
 
     async def _report(self) -> TreeReport:
-        async for _ in self:
+        async for _ in self.events_in_asyncio():
             pass
         return self.report_at_end()
 
     def report(self) -> TreeReport:
         """Takes the events that are left, and returns what was done. Raises the exception that has ended the operation
         early, and :class:`IncompleteError` if something has failed."""
-        for _ in self:
+        for _ in self.events():
             pass
         return self.report_at_end()
 
@@ -148,7 +183,7 @@ class Run:
 
     def stop(self) -> None:
         """Stops it, from any thread. Its events end soon; its report is an exception, unless it was over."""
-        self._is_used = True
+        self._state = State.STOPPED
         self._native.stop()
 
     def __enter__(self) -> Run:
@@ -158,18 +193,16 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._is_used = True
+            self._state = State.STOPPED
         self._native.stop()
 
     def __del__(self) -> None:
-        if not getattr(self, "_is_used", True):
-            warnings.warn(
-                f"the run of {self._name} was never begun, and has done nothing: call report(), iterate over it, or "
-                "await it",
-                RuntimeWarning,
-                stacklevel=2,
-                source=self,
-            )
+        left = {
+            State.NEW: "was never begun, and has done nothing: call report(), iterate over it, or await it",
+            State.BEGUN: "was dropped before its end, and has not done everything: stop() ends one on purpose",
+        }
+        if (why := left.get(getattr(self, "_state", State.ENDED))) is not None:
+            warnings.warn(f"the run of {self._name} {why}", RuntimeWarning, stacklevel=2, source=self)
 
 
 def sync(

@@ -320,3 +320,12 @@ def test_a_file_of_asyncio_takes_a_block_size(place):
         return await file.read(), file.size
 
     assert asyncio.run(read()) == (b"12", 2)
+
+
+def test_appending_keeps_how_the_object_is_encrypted():
+    fs = fsspec.filesystem("tidegatememory", skip_instance_cache=True)
+    store = tidegate.Store("memory://encrypted-appends")
+    store.put("k", b"1", encryption="kms:abc")
+    with fs.open("encrypted-appends/k", "ab") as file:
+        file.write(b"2")
+    assert store.get("k") == b"12" and store.head("k").encryption == "kms:abc"

@@ -1,11 +1,13 @@
 """Removing, moving and copying: exactly what was named, and nothing else."""
 
 import asyncio
+import os
 
 import fsspec
 import pytest
 from places import s3_options
 
+import tidegate
 from between import without_copies
 from harness.s3 import Bucket
 
@@ -118,6 +120,90 @@ def test_an_object_beside_a_prefix_is_moved(beside):
     fs.mv(f"{folder}/a", f"{folder}/moved")
     assert names(fs, folder) == ["a/b", "a/c/d", "moved"]
     assert fs.cat(f"{folder}/moved") == b"object"
+
+
+def test_each_source_of_a_list_has_a_target_of_its_own(fs, tree):
+    before = names(fs, tree)
+    for sources, targets in [
+        (["one", "d/a"], ["two"]),
+        (["one", "d/a"], ["two", "two"]),
+        (["d/b/c", "d/b/deep/e"], ["two", "two"]),
+    ]:
+        with pytest.raises(ValueError, match="nothing was moved"):
+            fs.mv([f"{tree}/{name}" for name in sources], [f"{tree}/{name}" for name in targets])
+    fs.pipe({f"{tree}/x/p": b"1", f"{tree}/y/p": b"2"})
+    for recursive, sources in [(False, ["x/p", "y/p"]), (True, ["x", "y"])]:
+        with pytest.raises(ValueError, match="would be the target of 2 files"):
+            fs.mv([f"{tree}/{name}" for name in sources], f"{tree}/out/", recursive=recursive)
+    assert names(fs, tree) == sorted([*before, "x/p", "y/p"])
+
+
+def test_a_name_with_the_signs_of_patterns_is_that_name(fs, folder):
+    fs.pipe({f"{folder}/a[1].txt": b"brackets", f"{folder}/a1.txt": b"1"})
+    fs.mv([f"{folder}/a[1].txt"], [f"{folder}/b.txt"])
+    assert names(fs, folder) == ["a1.txt", "b.txt"] and fs.cat_file(f"{folder}/b.txt") == b"brackets"
+
+
+def test_what_a_move_does_not_copy_stays_and_is_named(on_embedded):
+    fs, folder = on_embedded.fs(skip_instance_cache=True), on_embedded.folder()
+    fs.pipe({f"{folder}/d/a": b"1"})
+    bucket, key = folder.split("/")
+    store = tidegate.Store(f"gs://{bucket}", endpoint_url=fs.storage_options["endpoint_url"], token="anon")
+    store.put(f"{key}/d/sub/", b"data")
+    store.put(f"{key}/d/mark/", b"")
+    with pytest.raises(OSError, match="still there: .*/d/sub/"):
+        fs.mv(f"{folder}/d", f"{folder}/e", recursive=True)
+    assert [each.key for each in store.list(f"{key}/")] == [f"{key}/d/sub/", f"{key}/e/a"]
+
+
+@pytest.mark.parametrize("call", ["mv", "cp"])
+def test_a_target_bucket_that_is_not_there_is_an_error(on_minio, call):
+    fs, folder = on_minio.fs(skip_instance_cache=True), on_minio.folder()
+    fs.pipe({f"{folder}/a": b"1", f"{folder}/d/b": b"2"})
+    for source, options in [("a", {}), ("d", {"recursive": True})]:
+        with pytest.raises(FileNotFoundError, match="bucket"):
+            getattr(fs, call)(f"{folder}/{source}", f"there-is-no-such-bucket/{source}", **options)
+    assert names(fs, folder) == ["a", "d/b"]
+
+
+@pytest.fixture
+def local(tmp_path):
+    (tmp_path / "a/sub").mkdir(parents=True)
+    for name in ("a/f", "a/sub/g"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "a/f").chmod(0o755)
+    return fsspec.filesystem("tidegatefile", skip_instance_cache=True), tmp_path
+
+
+def test_a_file_that_is_its_own_target_by_a_link_stays(local):
+    fs, root = local
+    (root / "linked").symlink_to("a")
+    (root / "a/to-f").symlink_to("f")
+    for source, target, recursive in [
+        ("a/", "linked/", True),
+        ("a/f", "linked/f", False),
+        ("a/f", "a/to-f", False),
+        ("linked/f", "a/f", False),
+    ]:
+        fs.mv(f"{root}/{source}", f"{root}/{target}", recursive=recursive)
+        assert (root / "a/f").read_text() == "a/f" and (root / "a/sub/g").read_text() == "a/sub/g"
+    for target in ("linked", "linked/x"):
+        with pytest.raises(ValueError, match="nothing was moved"):
+            fs.mv(f"{root}/a", f"{root}/{target}", recursive=True)
+    assert sorted(os.listdir(root / "a")) == ["f", "sub", "to-f"]
+
+
+def test_a_moved_directory_keeps_modes_and_what_is_no_file_stays(local):
+    fs, root = local
+    fs.mv(f"{root}/a", f"{root}/b", recursive=True)
+    assert not (root / "a").exists() and (root / "b/f").stat().st_mode & 0o777 == 0o755
+    (root / "b/to-sub").symlink_to("sub")
+    (root / "b/broken").symlink_to("nowhere")
+    os.mkfifo(root / "b/pipe")
+    with pytest.raises(OSError, match="broken.*pipe.*to-sub"):
+        fs.mv(f"{root}/b", f"{root}/c", recursive=True)
+    assert sorted(os.listdir(root / "b")) == ["broken", "pipe", "to-sub"]
+    assert (root / "c/f").read_text() == "a/f" and (root / "c/sub/g").exists()
 
 
 # Copies.

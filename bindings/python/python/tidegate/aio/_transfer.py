@@ -80,7 +80,7 @@ async def sync(
     running = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
     seen = SeenBySync(target, source)
     with running:
-        async for event in running:
+        async for event in running.events_in_asyncio():
             seen.see(event)
             if on_event is not None:
                 on_event(event)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
-from glob import has_magic
+from collections.abc import Iterable
 from typing import Any, cast
 
 from fsspec.asyn import _run_coros_in_chunks
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
-from fsspec.utils import isfilelike, other_paths
+from fsspec.utils import isfilelike
 
 from .. import _native
-from .._errors import InvalidInputError, UnsupportedError
+from .._errors import InvalidInputError
 from .._files import TextFile, checked_mode
 from .._reader import Reader
 from .._settings import native_options
@@ -22,22 +21,18 @@ from ..aio import Store as AsyncStore
 from ..aio import Writer as AsyncWriter
 from ..aio._start import run
 from ._blocking import with_blocking_calls
-from ._listings import ListedFileSystem
 from ._read import CachedFile, ReadFile
-from ._settings import call_options, check_known, check_newest, check_read_options
+from ._settings import call_options, check_newest, check_read_options
 from ._transaction import ObjectTransaction
+from ._trees import TreeFileSystem
 from ._written import AsyncWrittenFile, DeferredFile, WrittenFile
 
-#: How many keys are deleted at a time: of a tree of any size, no more than these are held.
-_DELETED_AT_ONCE = 10_000
 #: Bytes that are read at a time into a file object.
 _PIECE = 4 << 20
-#: Options of the file system's writes that hold for its copies too. A copy has the attributes of its source.
-_COPY_SETTINGS = frozenset({"concurrency", "create_only", "encryption", "part_size", "storage_class"})
 
 
 @with_blocking_calls
-class ObjectFileSystem(ListedFileSystem):
+class ObjectFileSystem(TreeFileSystem):
     """Objects of one kind of store as files, whose paths are ``bucket/key``.
 
     A directory is a prefix that ends with ``/``: it is there while an object is below it. Making one sends nothing, and
@@ -154,7 +149,7 @@ class ObjectFileSystem(ListedFileSystem):
         check_newest(options)
         if isfilelike(lpath):
             return await self._read_into(rpath, lpath, callback)
-        if os.path.isdir(lpath) and await self._isdir(rpath):
+        if os.path.isdir(lpath) and await self._is_only_directory(rpath):
             return
         try:
             bucket, key = self._located(rpath)
@@ -167,7 +162,7 @@ class ObjectFileSystem(ListedFileSystem):
             object = await store.download(key, lpath, progress=progress)
             callback.absolute_update(object.size)
         except (FileNotFoundError, IsADirectoryError):
-            if not await self._isdir(rpath):
+            if not await self._is_only_directory(rpath):
                 raise
             os.makedirs(lpath, exist_ok=True)
 
@@ -179,205 +174,6 @@ class ObjectFileSystem(ListedFileSystem):
             while data := await reader.read(_PIECE):
                 file.write(data)
                 callback.relative_update(len(data))
-
-    async def _cp_file(self, path1: str, path2: str, **options: Any) -> None:
-        """Copies an object: inside the store if it makes such copies, otherwise through this machine."""
-        check_newest(options)
-        self._check_writable()
-        (bucket, key), (to_bucket, to_key) = (self._split(self._strip_protocol(path)) for path in (path1, path2))
-        if not key or not to_key:
-            await self._cp_directory(path1, path2)
-            return
-        given = {name: value for name, value in self._settings.write.items() if name in _COPY_SETTINGS}
-        given |= call_options(options)
-        progress = given.pop("progress", None)
-        source, target = self._store(bucket).native(), self._store(to_bucket).native()
-
-        async def copy(method: Callable[..., _native.Operation]) -> None:
-            await run(method(key, target, to_key, native_options(given)), progress)
-
-        try:
-            if not source.is_one_with(target):
-                await copy(source.copy_through)
-                return
-            try:
-                await copy(source.copy)
-            except UnsupportedError:
-                await copy(source.copy_through)
-        except FileNotFoundError:
-            if not await self._isdir(path1):
-                raise
-            await self._cp_directory(path1, path2)
-        finally:
-            self.forget(self._joined(to_bucket, to_key))
-
-    async def _cp_directory(self, path1: str, path2: str) -> None:
-        await self._makedirs(path2, exist_ok=True)
-
-    # Moves.
-
-    async def _mv_file(self, path1: str, path2: str) -> None:
-        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
-        if source != target:
-            await self._cp_file(source, target)
-            await self._rm_file(source)
-
-    async def _mv(
-        self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any
-    ) -> None:
-        """Copies, and then removes what was copied. Moving an object to its own path does nothing. A target that the
-        removal would remove again is a :class:`ValueError`, and nothing is moved."""
-        check_known(options, ("recursive", "maxdepth"))
-        self._check_writable()
-        is_listed = isinstance(path1, list) and isinstance(path2, list)
-        is_tree = recursive and maxdepth is None and not is_listed
-        if is_listed:
-            sources, targets = self._strip_protocol(path1), self._strip_protocol(path2)
-        else:
-            sources, targets = await self._moves(path1, path2, recursive, maxdepth)
-        if sources == targets:
-            return
-        tops = await self._tops(path1) if is_tree else set(sources)
-        for target in targets:
-            if target in tops or (is_tree and any(target.startswith(f"{top}/") for top in tops)):
-                raise ValueError(f"nothing was moved: {target!r} would be removed again, with the source of the move")
-        await self._copy(sources, targets, on_error="raise")
-        await (self._rm(path1, recursive=True) if is_tree else self._rm(sources))
-
-    async def _moves(
-        self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None
-    ) -> tuple[list[str], list[str]]:
-        """What is to be moved, and where to: as fsspec decides it for copies."""
-        sources = await self._expand_path(path1, recursive=recursive, maxdepth=maxdepth)
-        is_text = isinstance(path1, str)
-        is_pattern = is_text and has_magic(path1)
-        if not recursive:
-            sources = await self._only_files(sources)
-        if not sources:
-            if is_pattern:
-                return [], []
-            raise IsADirectoryError(f"{path1!r} is a directory: mv with recursive=True moves it")
-        if isinstance(path2, str):
-            is_into = path2.endswith("/") or await self._isdir(path2)
-            is_inside = is_text and (len(sources) == 1 if is_pattern else is_into and not path1.endswith("/"))
-            targets = other_paths(sources, self._strip_protocol(path2), exists=is_inside, flatten=not is_text)
-        else:
-            targets = self._strip_protocol(path2)
-        if maxdepth is not None:
-            # The directories stay: not all that is in them is moved.
-            files = set(await self._only_files(sources))
-            pairs = [pair for pair in zip(sources, targets, strict=True) if pair[0] in files]
-            sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-        return sources, targets
-
-    async def _only_files(self, paths: list[str]) -> list[str]:
-        return [path for path in paths if (await self._info(path))["type"] == "file"]
-
-    async def _tops(self, paths: Any) -> set[str]:
-        """The paths that the removal of all trees at ``paths`` begins with."""
-        stripped = [self._strip_protocol(path) for path in ([paths] if isinstance(paths, str) else paths)]
-        if any(has_magic(path) for path in stripped):
-            stripped = await self._expand_path(stripped)
-        return _outermost(stripped)
-
-    # Removal.
-
-    async def _rm_file(self, path: str, **options: Any) -> None:
-        check_known(options)
-        self._check_writable()
-        bucket, key = self._located(path)
-        try:
-            await self._store(bucket).delete(key)
-        finally:
-            self.forget(self._joined(bucket, key))
-
-    async def _rm(
-        self,
-        path: str | list[str],
-        recursive: bool = False,
-        maxdepth: int | None = None,
-        batch_size: int | None = None,
-        **options: Any,
-    ) -> None:
-        """Removes objects, many with each request; with ``recursive`` also all that is below them, with ``maxdepth`` the
-        files that are at most so deep. Removing an object that is not there succeeds; removing a tree that is not there
-        raises :class:`FileNotFoundError`. A bucket is emptied, and stays; see :meth:`rmdir`."""
-        check_known(options, ("recursive", "maxdepth", "batch_size"))
-        self._check_writable()
-        if recursive and maxdepth is None:
-            for top in sorted(await self._tops(path)):
-                await self._rm_tree(top)
-            return
-        paths = [self._strip_protocol(each) for each in ([path] if isinstance(path, str) else path)]
-        if recursive or any(has_magic(each) for each in paths):
-            paths = await self._files_of(paths, recursive, maxdepth)
-        by_bucket: dict[str, list[str]] = {}
-        for each in paths:
-            bucket, key = self._split(each)
-            if bucket and not key and not await self._is_prefix(bucket):
-                raise FileNotFoundError(each)
-            bucket, key = self._located(each)
-            by_bucket.setdefault(bucket, []).append(key)
-        for bucket, keys in by_bucket.items():
-            try:
-                await self._delete_keys(bucket, keys)
-            finally:
-                for key in keys:
-                    self.forget(self._joined(bucket, key))
-
-    async def _files_of(self, paths: list[str], recursive: bool, maxdepth: int | None) -> list[str]:
-        """The files that the paths and patterns name, with ``recursive`` also those at most ``maxdepth`` deep in the
-        directories that they name. Directories stay: their files may be deeper."""
-        files: set[str] = set()
-        directories: list[tuple[str, int | None]] = []
-        for path in paths:
-            if has_magic(path):
-                below = None if maxdepth is None else maxdepth - 1
-                for name, info in (await self._glob(path, maxdepth=maxdepth, detail=True)).items():
-                    if info["type"] == "directory":
-                        directories.append((name, below))
-                    else:
-                        files.add(name)
-            elif recursive:
-                directories.append((path, maxdepth))
-            else:
-                files.add(path)
-        if not files and not directories:
-            raise FileNotFoundError(", ".join(paths))
-        for directory, depth in directories:
-            # An object may have the name of a directory.
-            try:
-                files.add((await self._file_info(directory))["name"])
-            except (FileNotFoundError, IsADirectoryError):
-                pass
-            if recursive and depth != 0:
-                files |= set(await self._find(directory, maxdepth=depth))
-        return sorted(files)
-
-    async def _rm_tree(self, path: str) -> None:
-        bucket, key = self._split(path)
-        if not bucket:
-            raise ValueError("not all buckets can be removed: give a path that begins with one")
-        keys = [key] if key else []
-        try:
-            is_there = False
-            async for entry in self._store(bucket).list(f"{key}/" if key else ""):
-                is_there = True
-                keys.append(entry.key)
-                if len(keys) == _DELETED_AT_ONCE:
-                    await self._delete_keys(bucket, keys)
-                    keys.clear()
-            if not is_there and key:
-                await self._info(path, refresh=True)
-            if keys:
-                await self._delete_keys(bucket, keys)
-        finally:
-            self.invalidate_cache(path)
-
-    async def _delete_keys(self, bucket: str, keys: Collection[str]) -> None:
-        report = await self._store(bucket).delete_many(keys)
-        if report.failed:
-            raise report.failed[0][1]
 
     # Directories.
 
@@ -567,10 +363,6 @@ class ObjectFileSystem(ListedFileSystem):
         self._check_writable()
         return self._settings.write | call_options(given)
 
-    def _check_writable(self) -> None:
-        if self._settings.read_only:
-            raise PermissionError("the file system is for reading only: it was opened with access='read_only'")
-
 
 async def _range(
     store: AsyncStore, key: str, start: int, end: int | None, if_unchanged: _native.Object | None = None
@@ -583,21 +375,11 @@ async def _range(
 def _attributes(object: _native.Object) -> dict[str, Any]:
     """What an object carries, for another that continues it."""
     names = ("content_type", "cache_control", "content_encoding", "content_disposition", "content_language", "expires")
-    return {name: getattr(object, name) for name in (*names, "metadata", "storage_class") if getattr(object, name)}
-
-
-def _outermost(paths: Iterable[str]) -> set[str]:
-    """The paths without those that lie below another of them."""
-    tops = set(paths)
-
-    def lies_below_another(path: str) -> bool:
-        while "/" in path:
-            path = path.rpartition("/")[0]
-            if (path or "/") in tops:
-                return True
-        return False
-
-    return {path for path in tops if path == "/" or not lies_below_another(path)}
+    return {
+        name: getattr(object, name)
+        for name in (*names, "metadata", "storage_class", "encryption")
+        if getattr(object, name)
+    }
 
 
 def _reported(callback: Callback, progress: ProgressCallback | None) -> ProgressCallback | None:

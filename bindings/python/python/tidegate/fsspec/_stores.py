@@ -7,6 +7,7 @@ letters and digits for a protocol (xarray). So the own name of each has no other
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 from typing import Any, NoReturn, cast
@@ -253,6 +254,24 @@ class LocalFileSystem(ObjectFileSystem):
         else:
             await self._store("/").head(path.lstrip("/"))
             await self._rm_file(path)
+
+    def _real_path(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    async def _rm_emptied(self, path: str) -> list[str]:
+        if not os.path.isdir(path) or os.path.islink(path):
+            return []
+        left: list[str] = []
+        for directory, directories, files in os.walk(path, topdown=False):
+            links = [name for name in directories if os.path.islink(os.path.join(directory, name))]
+            left += [os.path.join(directory, name) for name in (*files, *links)]
+            try:
+                os.rmdir(directory)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        self.invalidate_cache(path)
+        return sorted(left)
 
 
 async def _remove_tree(path: str) -> None:
