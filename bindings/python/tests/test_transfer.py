@@ -346,7 +346,7 @@ def test_options_of_trees_are_named_if_they_are_wrong(store, photos):
         tidegate.trees.sync(photos, store, deleet=True)
     with pytest.raises(ValueError, match='compare: "age" is not one of'):
         tidegate.trees.sync(photos, store, compare="age")
-    with pytest.raises(ValueError, match="filter: 'x' begins with neither"):
+    with pytest.raises(ValueError, match="filter: 'x' is no"):
         tidegate.trees.sync(photos, store, filter=["x"])
 
 

@@ -130,7 +130,10 @@ def is_called_by_name(exit: FrameType) -> bool:
     that has no block, or the ``__exit__`` of an object that has the file. Also through those around it and
     ``@contextmanager``."""
     caller = exit.f_back
-    while caller is not None and not _names_exit(caller) and (_is_exit(caller) or _is_generator(caller)):
+    while caller is not None and (_is_exit(caller) or (_is_generator(caller) and not _names_exit(caller))):
+        # The `__exit__` of an owner that knows of an exception, and does not tell the file.
+        if _is_exit(caller) and _names_exit(caller) and _was_told_exception(caller):
+            return True
         caller = caller.f_back
     return caller is not None and _names_exit(caller)
 

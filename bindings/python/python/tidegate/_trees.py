@@ -188,8 +188,8 @@ def native_tree_options(options: Mapping[str, Any], known: Collection[str]) -> d
             raise ValueError(f"{name}: there is no pattern in it: leave the option out to take everything")
         rules += [(takes, pattern) for pattern in patterns]
     for rule in given.pop("filter", None) or ():
-        if rule[:1] not in ("+", "-"):
-            raise ValueError(f"filter: {rule!r} begins with neither + nor -")
+        if rule[:1] not in ("+", "-") or rule in ("+", "-"):
+            raise ValueError(f"filter: {rule!r} is no + or - with a pattern")
         rules.append((rule[0] == "+", rule[1:]))
     if rules:
         given["filter"] = rules

@@ -117,7 +117,8 @@ class Run:
         self._raise_unless_stopped()
 
     def _raise_unless_stopped(self) -> None:
-        if self._state is not State.STOPPED:
+        # Whoever stopped it knows that it is not whole, and not that something had failed before.
+        if self._state is not State.STOPPED or self._ended.failures:
             self.report_at_end()
 
     def events(self) -> Iterator[Event]:
@@ -183,7 +184,8 @@ class Run:
 
     def stop(self) -> None:
         """Stops it, from any thread. Its events end soon; its report is an exception, unless it was over."""
-        self._state = State.STOPPED
+        if self._state is not State.ENDED:
+            self._state = State.STOPPED
         self._native.stop()
 
     def __enter__(self) -> Run:
@@ -192,14 +194,14 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is not None:
+        if kind is not None or self._state is State.BEGUN:
             self._state = State.STOPPED
         self._native.stop()
 
     def __del__(self) -> None:
         left = {
             State.NEW: "was never begun, and has done nothing: call report(), iterate over it, or await it",
-            State.BEGUN: "was dropped before its end, and has not done everything: stop() ends one on purpose",
+            State.BEGUN: "was dropped before its end, and may not have done everything: stop() ends one on purpose",
         }
         if (why := left.get(getattr(self, "_state", State.ENDED))) is not None:
             warnings.warn(f"the run of {self._name} {why}", RuntimeWarning, stacklevel=2, source=self)

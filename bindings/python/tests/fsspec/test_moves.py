@@ -1,6 +1,7 @@
 """Removing, moving and copying: exactly what was named, and nothing else."""
 
 import asyncio
+import contextlib
 import os
 
 import fsspec
@@ -129,8 +130,9 @@ def test_each_source_of_a_list_has_a_target_of_its_own(fs, tree):
         (["one", "d/a"], ["two", "two"]),
         (["d/b/c", "d/b/deep/e"], ["two", "two"]),
     ]:
-        with pytest.raises(ValueError, match="nothing was moved"):
-            fs.mv([f"{tree}/{name}" for name in sources], [f"{tree}/{name}" for name in targets])
+        for call, says in [(fs.mv, "nothing was moved"), (fs.cp, "nothing was copied")]:
+            with pytest.raises(ValueError, match=says):
+                call([f"{tree}/{name}" for name in sources], [f"{tree}/{name}" for name in targets])
     fs.pipe({f"{tree}/x/p": b"1", f"{tree}/y/p": b"2"})
     for recursive, sources in [(False, ["x/p", "y/p"]), (True, ["x", "y"])]:
         with pytest.raises(ValueError, match="would be the target of 2 files"):
@@ -153,7 +155,71 @@ def test_what_a_move_does_not_copy_stays_and_is_named(on_embedded):
     store.put(f"{key}/d/mark/", b"")
     with pytest.raises(OSError, match="still there: .*/d/sub/"):
         fs.mv(f"{folder}/d", f"{folder}/e", recursive=True)
-    assert [each.key for each in store.list(f"{key}/")] == [f"{key}/d/sub/", f"{key}/e/a"]
+    assert [each.key for each in store.list(f"{key}/")] == [f"{key}/d/sub/", f"{key}/e/a", f"{key}/e/mark/"]
+
+
+def test_a_directory_that_is_empty_is_moved(fs, folder):
+    fs.pipe({f"{folder}/d/a": b"1"})
+    if getattr(fs, "local_file", False):
+        fs.makedirs(f"{folder}/d/empty/deep")
+    fs.mv(f"{folder}/d", f"{folder}/e", recursive=True)
+    assert names(fs, folder) == ["e/a"] and not fs.exists(f"{folder}/d")
+
+
+def test_directories_of_azure_are_moved(on_azurite, azurite):
+    fs, folder = on_azurite.fs(skip_instance_cache=True), on_azurite.folder()
+    fs.pipe({f"{folder}/d/x": b"1", f"{folder}/d/sub/y": b"2"})
+    container, key = folder.split("/")
+    store = tidegate.Store(f"az://{container}", connection_string=azurite.endpoint.connection)
+    for name in ("d/sub", "d/empty"):
+        store.put(f"{key}/{name}", b"", metadata={"hdi_isfolder": "true"})
+    fs.mv(f"{folder}/d", f"{folder}/e", recursive=True)
+    assert [entry.key for entry in store.list(f"{key}/")] == [f"{key}/e/sub/y", f"{key}/e/x"]
+
+
+@pytest.mark.parametrize("options", [{}, {"recursive": True}])
+def test_a_target_that_is_only_a_bucket_is_no_name_for_a_file(fs, folder, options):
+    fs.pipe({f"{folder}/a": b"1", f"{folder}/d/b": b"2"})
+    bucket = folder.split("/")[0] or "/"
+    moves = [([f"{folder}/a"], [bucket]), (f"{folder}/d/*", [bucket])]
+    # A path of the disk, and a bucket of the memory, are there.
+    if fs.protocol[0] not in ("tidegatefile", "tidegatememory"):
+        moves.append((f"{folder}/a", "tide-no-such-bucket"))
+    for source, target in moves:
+        with contextlib.suppress(OSError, ValueError):
+            fs.mv(source, target, **options)
+        fs.invalidate_cache()
+        kept = [fs.cat_file(name) for name in fs.find(folder)]
+        assert sorted(kept) == [b"1", b"2"], (source, target)
+    with pytest.raises(OSError):
+        fs.cp_file(f"{folder}/a", bucket)
+
+
+def test_other_texts_of_one_path_are_one_path(on_embedded):
+    for options in ({}, {"part_size": 8 << 20}, {"create_only": False}):
+        fs, folder = on_embedded.fs(skip_instance_cache=True, **options), on_embedded.folder()
+        fs.pipe({f"{folder}/d/a": b"1", f"{folder}/b": b"2"})
+        fs.mv(f"{folder}/d/", f"/{folder}/d/", recursive=True)
+        fs.mv(f"{folder}/b", f"/{folder}/b")
+        with pytest.raises(ValueError, match="nothing was moved"):
+            fs.mv([f"{folder}/b", f"{folder}/d/a"], [f"{folder}/x", f"/{folder}/x"])
+        with pytest.raises(ValueError, match="nothing was moved"):
+            fs.mv(f"{folder}/d/", f"/{folder}/d/sub/", recursive=True)
+        assert names(fs, folder) == ["b", "d/a"], options
+
+
+def test_a_move_to_another_bucket(on_minio, minio):
+    other = Bucket(minio.endpoint).name
+    for options in ({}, {"storage_class": "STANDARD"}, {"part_size": 8 << 20}):
+        fs, folder = on_minio.fs(skip_instance_cache=True, **options), on_minio.folder()
+        fs.pipe({f"{folder}/a": b"1", f"{folder}/d/b": b"2"})
+        fs.mv(f"{folder}/a", f"{other}/a")
+        fs.mv(f"{folder}/d", f"{other}/d", recursive=True)
+        assert names(fs, folder) == [] and names(fs, other) == ["a", "d/b"]
+        assert fs.cat_file(f"{other}/a") == b"1"
+        # A whole bucket, into the root of another.
+        fs.mv(f"{other}/", f"{folder}/all/", recursive=True)
+        assert names(fs, folder) == ["all/a", "all/d/b"] and fs.find(other) == []
 
 
 @pytest.mark.parametrize("call", ["mv", "cp"])
@@ -197,6 +263,10 @@ def test_a_moved_directory_keeps_modes_and_what_is_no_file_stays(local):
     fs, root = local
     fs.mv(f"{root}/a", f"{root}/b", recursive=True)
     assert not (root / "a").exists() and (root / "b/f").stat().st_mode & 0o777 == 0o755
+    (root / "b/sub").chmod(0o700)
+    fs.mv(f"{root}/b", f"{root}/a", recursive=True)
+    assert (root / "a/sub").stat().st_mode & 0o777 == 0o700
+    fs.mv(f"{root}/a", f"{root}/b", recursive=True)
     (root / "b/to-sub").symlink_to("sub")
     (root / "b/broken").symlink_to("nowhere")
     os.mkfifo(root / "b/pipe")

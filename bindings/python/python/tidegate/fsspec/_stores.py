@@ -10,6 +10,7 @@ import asyncio
 import errno
 import os
 import re
+import shutil
 from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -258,7 +259,11 @@ class LocalFileSystem(ObjectFileSystem):
     def _real_path(self, path: str) -> str:
         return os.path.realpath(path)
 
-    async def _rm_emptied(self, path: str) -> list[str]:
+    async def _mv_directory(self, source: str, target: str) -> None:
+        await super()._mv_directory(source, target)
+        shutil.copymode(self._path(source), self._path(target))
+
+    async def _rm_emptied(self, path: str, targets: dict[str, str]) -> list[str]:
         if not os.path.isdir(path) or os.path.islink(path):
             return []
         left: list[str] = []

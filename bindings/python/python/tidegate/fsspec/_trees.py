@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from glob import has_magic
 from typing import Any
 
-from fsspec.asyn import _run_coros_in_chunks
 from fsspec.utils import other_paths
 
 from .. import _native
@@ -24,6 +24,10 @@ _DELETED_AT_ONCE = 10_000
 _NAMED = 5
 #: Options of the file system's writes that hold for its copies too. A copy has the attributes of its source.
 _COPY_SETTINGS = frozenset({"concurrency", "create_only", "encryption", "part_size", "storage_class"})
+#: Those that an object gets by a copy only, and not by a rename.
+_CHANGED_BY_A_COPY = frozenset({"encryption", "storage_class"})
+#: How many objects are moved at once, unless the file system has a `batch_size`.
+_MOVED_AT_ONCE = 128
 
 
 class TreeFileSystem(ListedFileSystem):
@@ -36,30 +40,35 @@ class TreeFileSystem(ListedFileSystem):
         check_newest(options)
         self._check_writable()
         (bucket, key), (to_bucket, to_key) = (self._split(self._strip_protocol(path)) for path in (path1, path2))
-        if not key or not to_key:
+        if not key or (not to_key and await self._is_only_directory(path1)):
             await self._cp_directory(path1, path2)
             return
-        given = self._copy_settings() | call_options(options)
-        progress = given.pop("progress", None)
-        source, target = self._store(bucket).native(), self._store(to_bucket).native()
-
-        async def copy(method: Callable[..., _native.Operation]) -> None:
-            await run(method(key, target, to_key, native_options(given)), progress)
-
+        self._located(path2)
         try:
-            if not source.is_one_with(target):
-                await copy(source.copy_through)
-                return
-            try:
-                await copy(source.copy)
-            except UnsupportedError:
-                await copy(source.copy_through)
+            await self._cp_key((bucket, key), (to_bucket, to_key), call_options(options))
         except FileNotFoundError:
             if not await self._is_only_directory(path1):
                 raise
             await self._cp_directory(path1, path2)
+
+    async def _cp_key(self, source: tuple[str, str], target: tuple[str, str], options: dict[str, Any]) -> None:
+        given = self._copy_settings() | options
+        progress = given.pop("progress", None)
+        ours, theirs = self._store(source[0]).native(), self._store(target[0]).native()
+
+        async def copy(method: Callable[..., _native.Operation]) -> None:
+            await run(method(source[1], theirs, target[1], native_options(given)), progress)
+
+        try:
+            if not ours.is_one_with(theirs):
+                await copy(ours.copy_through)
+                return
+            try:
+                await copy(ours.copy)
+            except UnsupportedError:
+                await copy(ours.copy_through)
         finally:
-            self.forget(self._joined(to_bucket, to_key))
+            self.forget(self._joined(*target))
 
     async def _cp_directory(self, path1: str, path2: str) -> None:
         await self._makedirs(path2, exist_ok=True)
@@ -67,7 +76,12 @@ class TreeFileSystem(ListedFileSystem):
     async def _copy(
         self, path1: Any, path2: Any, recursive: bool = False, on_error: Any = None, **options: Any
     ) -> None:
-        """As fsspec's own, but an object that is gone is an error also in a tree, unless ``on_error="ignore"``."""
+        """As fsspec's own, but an object that is gone is an error also in a tree, unless ``on_error="ignore"``. Lists have
+        one target for each source."""
+        if isinstance(path1, list) and isinstance(path2, list):
+            targets = {self._real_path(self._joined(*self._split(self._strip_protocol(path)))) for path in path2}
+            if not len(path1) == len(path2) == len(targets):
+                raise ValueError(f"nothing was copied: {len(path1)} sources have {len(targets)} targets")
         await super()._copy(path1, path2, recursive=recursive, on_error=on_error or "raise", **options)
 
     async def _is_only_directory(self, path: str) -> bool:
@@ -85,22 +99,27 @@ class TreeFileSystem(ListedFileSystem):
         own target, also by a link, stays as it is."""
         check_known(options)
         self._check_writable()
-        (bucket, key), (to_bucket, to_key) = (self._split(self._strip_protocol(path)) for path in (path1, path2))
-        source = self._store(bucket)
+        await self._mv_key(self._located(path1), self._located(path2))
+
+    async def _mv_key(self, source: tuple[str, str], target: tuple[str, str]) -> None:
+        store, settings = self._store(source[0]), self._copy_settings()
         try:
-            if key and to_key and bucket == to_bucket and not self._copy_settings():
+            if self._real_path(self._joined(*source)) == self._real_path(self._joined(*target)):
+                await store.head(source[1])
+                return
+            if source[0] == target[0] and not _CHANGED_BY_A_COPY & settings.keys():
                 try:
-                    await source.rename(key, to_key)
+                    await store.rename(source[1], target[1], create_only=settings.get("create_only", False))
                     return
                 except UnsupportedError:
                     # The store makes no such copies, and renames by them.
                     pass
-            object = await source.head(key)
-            await self._cp_file(path1, path2)
-            await source.delete(key, if_unchanged=object)
+            object = await store.head(source[1])
+            await self._cp_key(source, target, {})
+            await store.delete(source[1], if_unchanged=object)
         finally:
-            self.forget(self._joined(bucket, key))
-            self.forget(self._joined(to_bucket, to_key))
+            self.forget(self._joined(*source))
+            self.forget(self._joined(*target))
 
     def _copy_settings(self) -> dict[str, Any]:
         """The options of the file system that a copy has, too."""
@@ -109,9 +128,10 @@ class TreeFileSystem(ListedFileSystem):
     async def _mv(
         self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any
     ) -> None:
-        """Moves each object, as :meth:`mv_file` does. A target that is a source too, or lies in a tree that is moved, and a
-        target of two objects are a :class:`ValueError`, and nothing is moved. What cannot be moved stays, and is an
-        :class:`OSError` that names it: a link to a directory, say, or an object that came meanwhile."""
+        """Moves objects: each is renamed where the store can do so, else copied, and removed if it is still the object
+        that was copied. A target that is a source too, or lies in a tree that is moved, and a target of two objects are a
+        :class:`ValueError`, and nothing is moved. What cannot be moved stays, and is an :class:`OSError` that names it: a
+        link to a directory, say, or an object that came meanwhile."""
         check_known(options, ("recursive", "maxdepth"))
         self._check_writable()
         is_listed = isinstance(path1, list) and isinstance(path2, list)
@@ -120,56 +140,111 @@ class TreeFileSystem(ListedFileSystem):
             sources, targets = self._strip_protocol(path1), self._strip_protocol(path2)
             if len(sources) != len(targets):
                 raise ValueError(f"nothing was moved: {len(sources)} sources have {len(targets)} targets")
+            await self._refuse_directories(sources)
         else:
             sources, targets = await self._moves(path1, path2, recursive, maxdepth)
-        real = self._real_path
-        pairs = [pair for pair in zip(sources, targets, strict=True) if real(pair[0]) != real(pair[1])]
-        tops = await self._tops(path1) if is_tree and pairs else set(sources)
-        real_tops = {real(top) for top in tops}
-        for _, target in pairs:
-            place = real(target)
-            if place in real_tops or (is_tree and any(place.startswith(f"{top}/") for top in real_tops)):
-                raise ValueError(f"nothing was moved: {target!r} is in the source of the move")
-        await self._refuse_one_target(pairs)
-        # Directories of the sources: what is in them is moved too, and they end with it.
-        above = {source[:at] for source in sources for at, letter in enumerate(source) if letter == "/"}
-        moves = [self._mv_file(source, target) for source, target in pairs]
-        results = await _run_coros_in_chunks(moves, batch_size=self.batch_size, return_exceptions=True)
-        for (source, target), result in zip(pairs, results, strict=True):
-            is_missing = isinstance(result, NotFoundError) and not isinstance(result, NoBucketError)
-            if is_missing and (source in above or await self._isdir(source)):
-                await self._cp_directory(source, target)
-            elif isinstance(result, BaseException):
-                raise result
-        if is_tree and pairs:
-            left = [name for top in sorted(tops) for name in await self._rm_emptied(top)]
+        named = [self._joined(*self._split(path)) for path in (*sources, *targets)]
+        pairs = list(zip(named[: len(sources)], named[len(sources) :], strict=True))
+        pairs = [pair for pair in pairs if self._real_path(pair[0]) != self._real_path(pair[1])]
+        if not pairs:
+            return
+        tops = await self._tops(path1) if is_tree else {source for source, _ in pairs}
+        await self._refuse_targets(pairs, tops, is_tree)
+        directories = await self._mv_files(pairs)
+        for source, target in directories:
+            await self._mv_directory(source, target)
+        if is_tree:
+            left = [name for top in sorted(tops) for name in await self._rm_emptied(top, dict(pairs))]
             if left:
                 names = ", ".join(left[:_NAMED]) + (", …" if len(left) > _NAMED else "")
                 raise OSError(errno.ENOTEMPTY, f"not moved, and still there: {names}")
 
+    async def _mv_files(self, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Moves the files among the pairs. Returns the directories, with their targets."""
+        at_once = asyncio.Semaphore(self.batch_size or _MOVED_AT_ONCE)
+
+        async def move(source: str, target: str) -> bool:
+            # A bucket is a directory.
+            if not self._split(source)[1]:
+                return False
+            async with at_once:
+                await self._mv_file(source, target)
+            return True
+
+        # A gathering that is cancelled cancels what it waits for.
+        results = await asyncio.gather(*(move(*pair) for pair in pairs), return_exceptions=True)
+        parents = {source[:at] for source, _ in pairs for at, letter in enumerate(source) if letter == "/"}
+        directories, failures = [], []
+        for (source, target), result in zip(pairs, results, strict=True):
+            is_missing = isinstance(result, (NotFoundError, IsADirectoryError)) and not isinstance(
+                result, NoBucketError
+            )
+            if result is False or (is_missing and (source in parents or await self._isdir(source))):
+                directories.append((source, target))
+            elif isinstance(result, BaseException):
+                failures.append((source, result))
+        if failures:
+            (_, first), others = failures[0], failures[1:]
+            if others:
+                first.add_note(
+                    f"{len(others)} more could not be moved: {', '.join(path for path, _ in others[:_NAMED])}"
+                )
+            raise first
+        return directories
+
+    async def _mv_directory(self, source: str, target: str) -> None:
+        """Makes a directory at its new place. What was in it has been moved."""
+        await self._cp_directory(source, target)
+
     def _real_path(self, path: str) -> str:
-        """The path by which two names of one place are the same."""
+        """The same text for all names of one place."""
         return path
 
-    async def _refuse_one_target(self, pairs: list[tuple[str, str]]) -> None:
-        """Fails if two files have one target. Two directories may."""
-        times = Counter(target for _, target in pairs)
-        files = set(await self._only_files([source for source, target in pairs if times[target] > 1]))
-        times = Counter(target for source, target in pairs if source in files)
+    async def _refuse_directories(self, paths: list[str]) -> None:
+        files = set(await self._only_files(paths))
+        if directory := next((path for path in paths if path not in files), None):
+            raise IsADirectoryError(f"nothing was moved: {directory!r} is a directory: mv of one path moves it")
+
+    async def _refuse_targets(self, pairs: list[tuple[str, str]], tops: set[str], is_tree: bool) -> None:
+        """Fails if a target is in the source, if it names no object, and if two files have one target. Two directories
+        may."""
+        real_tops = {self._real_path(top) for top in tops}
+        for source, target in pairs:
+            place = self._real_path(target)
+            if place in real_tops or (is_tree and any(place.startswith(f"{top}/") for top in real_tops)):
+                raise ValueError(f"nothing was moved: {target!r} is in the source of the move")
+            if not self._split(target)[1] and not await self._is_only_directory(source):
+                self._located(target)
+        times = Counter(self._real_path(target) for _, target in pairs)
+        shared = [source for source, target in pairs if times[self._real_path(target)] > 1]
+        files = set(await self._only_files(shared))
+        times = Counter(self._real_path(target) for source, target in pairs if source in files)
         if twice := [target for target, count in times.items() if count > 1]:
             raise ValueError(f"nothing was moved: {twice[0]!r} would be the target of {times[twice[0]]} files")
 
-    async def _rm_emptied(self, path: str) -> list[str]:
-        """Removes the marks of directories of a tree, and returns what else is in it."""
+    async def _rm_emptied(self, path: str, targets: dict[str, str]) -> list[str]:
+        """Ends the directories of a tree whose files were moved: moves their marks, and returns what else is in it.
+        ``targets`` has the targets of the directories."""
         bucket, key = self._split(path)
-        marks: list[str] = []
+        marks: list[tuple[str, str]] = []
+        folders: list[str] = []
         left: list[str] = []
         async for entry in self._store(bucket).list(f"{key}/" if key else ""):
-            is_mark = isinstance(entry, _native.Object) and entry.key.endswith("/") and entry.size == 0
-            (marks if is_mark else left).append(entry.key)
+            target = _target_below(self._joined(bucket, entry.key.rstrip("/")), targets)
+            if isinstance(entry, _native.Other):
+                folders.append(entry.key)
+            elif isinstance(entry, _native.Object) and entry.key.endswith("/") and entry.size == 0 and target:
+                marks.append((entry.key, target))
+            else:
+                left.append(entry.key)
         try:
-            if marks:
-                await self._delete_keys(bucket, marks)
+            for mark, target in marks:
+                to_bucket, to_key = self._split(target)
+                if to_key:
+                    await self._mv_key((bucket, mark), (to_bucket, f"{to_key}/"))
+            # A directory of Azure with a name of its own, the deepest first.
+            for folder in sorted(folders, reverse=True):
+                await self._store(bucket).delete(folder)
         finally:
             self.invalidate_cache(path)
         return [f"{bucket}/{each}" for each in left]
@@ -182,6 +257,8 @@ class TreeFileSystem(ListedFileSystem):
         is_text = isinstance(path1, str)
         is_pattern = is_text and has_magic(path1)
         if not recursive:
+            if not is_text:
+                await self._refuse_directories(sources)
             sources = await self._only_files(sources)
         if not sources:
             if is_pattern:
@@ -326,3 +403,13 @@ def _outermost(paths: Iterable[str]) -> set[str]:
         return False
 
     return {path for path in tops if path == "/" or not lies_below_another(path)}
+
+
+def _target_below(path: str, targets: dict[str, str]) -> str | None:
+    """The target of a path, or its place below the target of the next directory above it that has one."""
+    above = path
+    while above not in targets:
+        above, slash, _ = above.rpartition("/")
+        if not slash:
+            return None
+    return targets[above] + path[len(above) :]
