@@ -83,7 +83,8 @@ class TideFileSystem::Impl {
             Engine engine = Engine::shared(of_engine);
             tidegate::Store store = engine.open(url_, of_store);
             auto opened = std::make_unique<const Opened>(getpid(), std::move(engine), store);
-            // Otherwise another thread was first. That of the parent is never freed: who has forked may have been using it.
+            // Otherwise another thread was first. A child never frees what its parent opened: a thread of the parent may have
+            // been using it at the fork.
             if (opened_.compare_exchange_strong(found, opened.get())) (void)opened.release();
             return store;
         });

@@ -89,7 +89,7 @@ std::shared_ptr<Fetch> Prefetch::Take(std::int64_t offset, std::int64_t length) 
     if (at == entries_.end() || at->offset > offset || at->end < offset + length) return nullptr;
     if (at->fetch == nullptr) Begin(*at);
     std::shared_ptr<Fetch> fetch = at->fetch;
-    // Who reads tries again.
+    // The read tries again.
     if (fetch->HasFailed()) fetch = nullptr;
     at->left -= length;
     if (fetch == nullptr || at->left <= 0) Forget(at);
@@ -108,7 +108,7 @@ std::shared_ptr<Fetch> Prefetch::Whole(std::int64_t size) {
 
 void Prefetch::Note(const Fetch &fetch) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    // Those that nobody has any more leave when the list has doubled.
+    // When the list has doubled, fetches whose memory is freed leave it.
     if (noted_.size() >= most_noted_) {
         std::erase_if(noted_, [](const Noted &noted) { return noted.memory.expired(); });
         most_noted_ = 64 + 2 * noted_.size();

@@ -18,15 +18,15 @@ class Prefetch {
     Prefetch(SharedReader reader, const ::arrow::io::IOContext &context)
         : reader_(std::move(reader)), context_(context) {}
 
-    // Fetches the ranges, which lie within the object, but for those that somebody has. Those that lie close together share
-    // a request. What is fetched and was not taken has a bound: ranges beyond it begin when others are taken, and one that is
-    // larger is left to those who read it.
+    // Fetches the ranges, which lie within the object, except those of noted fetches. Ranges that lie close together share a
+    // request. The bytes that are fetched and not taken have a bound: further ranges begin when others are taken, and a range
+    // that is larger than the bound is left to its read.
     void Need(std::vector<::arrow::io::ReadRange> ranges);
     // The fetch that has these bytes, if there is one. It is forgotten once all bytes that were needed are taken.
     std::shared_ptr<Fetch> Take(std::int64_t offset, std::int64_t length);
     // A fetch of all bytes, of which there are some. It is kept until Close(), unless it fails. Nothing after Close().
     std::shared_ptr<Fetch> Whole(std::int64_t size);
-    // Notes that somebody fetches these bytes for himself.
+    // Notes a fetch that a read has begun itself.
     void Note(const Fetch &fetch);
     // Forgets all, and cancels what nobody waits for. Later calls begin nothing.
     void Close();

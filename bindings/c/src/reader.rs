@@ -145,19 +145,15 @@ pub unsafe extern "C" fn tg_reader_open(
         }
         let is_identified = described.is_some() || size.is_none();
         let open = async move {
-            match (is_random, described, size) {
-                (false, ..) => {
-                    let reader = builder.await?;
-                    Ok((reader.object().clone(), Some(reader)))
-                }
-                (true, Some(object), _) => Ok((object, None)),
+            Ok(match (is_random, described, size) {
+                (false, ..) => by_reading(builder).await?,
                 (true, None, Some(size)) => {
                     let mut object = Object::default();
                     (object.key, object.size) = (to_open.1, size);
-                    Ok((object, None))
+                    (object, None)
                 }
-                (true, None, None) => Ok((to_open.0.head(&to_open.1).await?, None)),
-            }
+                (true, described, _) => at_random(&to_open.0, &to_open.1, builder, described).await?,
+            })
         };
         let (object, stream) = store.operation(open).wait()?;
         let identity = Identity {
@@ -177,6 +173,29 @@ pub unsafe extern "C" fn tg_reader_open(
         out.write(handle(tg_reader { open: OfProcess::new(open), object: object.into() }));
         Ok(())
     })
+}
+
+/// The object of a first request for its bytes, and that request.
+async fn by_reading(builder: ReaderBuilder) -> tidegate::Result<(Object, Option<Reader>)> {
+    let reader = builder.await?;
+    Ok((reader.object().clone(), Some(reader)))
+}
+
+/// The object for reads at any place, by a description of it, if that has the size: only a read tells where another ends.
+async fn at_random(
+    store: &Store,
+    key: &str,
+    builder: ReaderBuilder,
+    described: Option<Object>,
+) -> tidegate::Result<(Object, Option<Reader>)> {
+    let object = match described {
+        Some(object) => object,
+        None => store.head(key).await?,
+    };
+    match object.known_size() {
+        Some(_) => Ok((object, None)),
+        None => by_reading(builder).await,
+    }
 }
 
 /// The size of the object, in bytes.
@@ -388,4 +407,21 @@ pub extern "C" fn tg_reader_free(reader: Option<Box<tg_reader>>) {
             drop(reader);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_whose_description_has_no_size_is_not_empty() -> tidegate::Result<()> {
+        let store = tidegate::Tidegate::builder().build()?.open("memory://unsized").await?;
+        let mut object = store.put("k", "12345").await?;
+        (object.size, object.size_is_unknown) = (0, true);
+        let (found, reader) = at_random(&store, "k", store.reader("k"), Some(object)).await?;
+        assert_eq!((found.known_size(), reader.is_some()), (Some(5), true));
+        let (found, reader) = at_random(&store, "k", store.reader("k"), None).await?;
+        assert_eq!((found.known_size(), reader.is_none()), (Some(5), true));
+        Ok(())
+    }
 }

@@ -210,7 +210,8 @@ mod tests {
     async fn keys_of_pending_uploads_belong_to_no_tree_unless_it_names_them() {
         let tide = Tidegate::builder().build().unwrap();
         let store = tide.open("memory://own").await.unwrap();
-        let keys = [".tidegate/pending/1", ".tidegate-x", "a/.tidegate/2", "a/b"];
+        let probe = "a//.tidegate-probe-0123456789abcdef";
+        let keys = [".tidegate/pending/1", ".tidegate-x", "a/.tidegate/2", "a/b", probe, "c/.tidegate-probe-1"];
         for key in keys {
             store.put(key, "1").await.unwrap();
         }
@@ -220,9 +221,9 @@ mod tests {
             let entries: Vec<Entry> = entries.try_collect().await.unwrap();
             entries.iter().map(|entry| entry.key().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(list("", None).await, [".tidegate-x", "a/.tidegate/2", "a/b"]);
+        assert_eq!(list("", None).await, [".tidegate-x", "a/.tidegate/2", "a/b", "c/.tidegate-probe-1"]);
         assert_eq!(list("a/", None).await, ["a/b"]);
-        assert_eq!(list("", Some("**")).await, [".tidegate-x", "a/.tidegate/2", "a/b"]);
+        assert_eq!(list("", Some("**")).await, [".tidegate-x", "a/.tidegate/2", "a/b", "c/.tidegate-probe-1"]);
         assert_eq!(list(".tidegate/", None).await, [".tidegate/pending/1"]);
         assert_eq!(list("", Some(".tidegate/**")).await, [".tidegate/pending/1"]);
     }

@@ -117,7 +117,7 @@ class Run:
         self._raise_unless_stopped()
 
     def _raise_unless_stopped(self) -> None:
-        # Whoever stopped it knows that it is not whole, and not that something had failed before.
+        # A stop is no error by itself. A failure before the stop is one.
         if self._state is not State.STOPPED or self._ended.failures:
             self.report_at_end()
 

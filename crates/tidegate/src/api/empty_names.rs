@@ -21,7 +21,7 @@ impl Store {
     /// # Errors
     /// Those of the write and of the look. If the removal fails, the empty object stays, and a warning is logged.
     pub async fn kept_elsewhere(&self, key: &str) -> Result<Option<String>> {
-        if self.context().keys().is_some() {
+        if self.context().keys().is_some() || self.context().capabilities().keeps_empty_names {
             return Ok(None);
         }
         let full = self.context().prefixed(key);
@@ -40,7 +40,8 @@ impl Store {
     /// # Errors
     /// As [`kept_elsewhere`](Self::kept_elsewhere).
     pub async fn keeps_as_one(&self, key: &str, to: &Self, to_key: &str) -> Result<bool> {
-        if self.context().keys().is_some() || to.context().keys().is_some() {
+        let keeps = self.context().capabilities().keeps_empty_names;
+        if keeps || self.context().keys().is_some() || to.context().keys().is_some() {
             return Ok(false);
         }
         let (from, to_full) = (self.context().prefixed(key), to.context().prefixed(to_key));
@@ -56,9 +57,6 @@ impl Store {
 
     /// The key by which a whole bucket keeps an object of `key`.
     async fn kept_key<'a>(&self, key: &'a str) -> Result<Cow<'a, str>> {
-        if self.context().capabilities().keeps_empty_names {
-            return Ok(key.into());
-        }
         let below = key.trim_start_matches('/');
         let has_leading = below != key;
         let key = match has_leading && self.drops(Feature::LeadingSlashes, key).await? {

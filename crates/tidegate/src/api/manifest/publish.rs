@@ -95,8 +95,8 @@ impl Store {
     /// [`Tidegate::settled`](crate::Tidegate::settled) waits for it.
     ///
     /// # Errors
-    /// The first error of an upload, and those of [`Manifest::new`]. If an upload could not be abandoned, the message says
-    /// so, and a sweep removes the upload when its lifetime is over.
+    /// The first error of an upload, and those of [`Manifest::new`]. If abandoning an upload fails, the message says so. A sweep
+    /// removes that upload after its lifetime.
     pub async fn prepare_all(
         &self,
         pointer: impl Into<String>,
