@@ -211,7 +211,8 @@ mod tests {
         let tide = Tidegate::builder().build().unwrap();
         let store = tide.open("memory://own").await.unwrap();
         let probe = "a//.tidegate-probe-0123456789abcdef";
-        let keys = [".tidegate/pending/1", ".tidegate-x", "a/.tidegate/2", "a/b", probe, "c/.tidegate-probe-1"];
+        let keys =
+            [".tidegate/pending/1", ".tidegate-x", "a/.tidegate/2", "a/b", probe, "c/.tidegate-probe-1"];
         for key in keys {
             store.put(key, "1").await.unwrap();
         }
@@ -223,7 +224,10 @@ mod tests {
         };
         assert_eq!(list("", None).await, [".tidegate-x", "a/.tidegate/2", "a/b", "c/.tidegate-probe-1"]);
         assert_eq!(list("a/", None).await, ["a/b"]);
-        assert_eq!(list("", Some("**")).await, [".tidegate-x", "a/.tidegate/2", "a/b", "c/.tidegate-probe-1"]);
+        assert_eq!(
+            list("", Some("**")).await,
+            [".tidegate-x", "a/.tidegate/2", "a/b", "c/.tidegate-probe-1"]
+        );
         assert_eq!(list(".tidegate/", None).await, [".tidegate/pending/1"]);
         assert_eq!(list("", Some(".tidegate/**")).await, [".tidegate/pending/1"]);
     }

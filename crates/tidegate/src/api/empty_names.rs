@@ -134,3 +134,110 @@ fn without_empty_names(key: &str) -> String {
     let end = if key.ends_with('/') { "/" } else { "" };
     names(key).collect::<Vec<_>>().join("/") + end
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use async_trait::async_trait;
+    use futures::TryStreamExt;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::Tidegate;
+    use crate::backend::memory::Memory;
+    use crate::backend::{Capabilities, Fault, FaultKind};
+    use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Server {
+        Keeps,
+        Drops,
+        Refuses,
+        KeepsAndDeniesRemovals,
+    }
+
+    /// A server that does this with empty names, counts writes, and describes objects as often as it may.
+    #[derive(Debug)]
+    struct Asked(Server, AtomicUsize, Semaphore);
+
+    #[async_trait]
+    impl Script for Asked {
+        async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+            match call {
+                Call::Put { key, payload, options } => {
+                    self.1.fetch_add(1, Relaxed);
+                    let kept = match self.0 {
+                        Server::Refuses => return Err(Fault::new(FaultKind::Invalid, "empty names")),
+                        Server::Drops => without_empty_names(key),
+                        _ => key.to_owned(),
+                    };
+                    below.send(Call::Put { key: &kept, payload, options }).await
+                }
+                Call::Head { .. } => {
+                    self.2.acquire().await.unwrap().forget();
+                    below.send(call).await
+                }
+                Call::Delete { .. } if self.0 == Server::KeepsAndDeniesRemovals => {
+                    Err(Fault::new(FaultKind::Denied, "no removals"))
+                }
+                Call::Delete { key, same } => {
+                    let kept =
+                        if self.0 == Server::Drops { without_empty_names(key) } else { key.to_owned() };
+                    below.send(Call::Delete { key: &kept, same }).await
+                }
+                call => below.send(call).await,
+            }
+        }
+    }
+
+    fn store(server: Server, descriptions: usize) -> (Store, std::sync::Arc<Scripted<Asked>>) {
+        let memory = Memory::new("asked").with_capabilities(Capabilities::default());
+        let backend = Scripted::new(memory, Asked(server, AtomicUsize::new(0), Semaphore::new(descriptions)));
+        (Tidegate::builder().build().unwrap().store(backend.clone()), backend)
+    }
+
+    #[tokio::test]
+    async fn a_server_is_asked_once_whatever_it_answers() -> Result<()> {
+        for (server, kept, left) in [
+            (Server::Keeps, None, 0),
+            (Server::Drops, Some("memory://asked/a/b"), 0),
+            (Server::Refuses, None, 0),
+            (Server::KeepsAndDeniesRemovals, None, 1),
+        ] {
+            let (store, backend) = store(server, 100);
+            for _ in 0..3 {
+                assert_eq!(store.kept_elsewhere("a//b").await?.as_deref(), kept, "{server:?}");
+                assert_eq!(store.kept_elsewhere("a/b").await?, None);
+            }
+            // The second question is about the slash at the beginning.
+            let prefixed = store.within("/x/");
+            assert_eq!(prefixed.kept_elsewhere("b").await?.is_some(), kept.is_some(), "{server:?}");
+            assert_eq!(backend.1.load(Relaxed), 2, "{server:?}");
+            assert_eq!(store.list("").try_collect::<Vec<_>>().await?.len(), left * 2, "{server:?}");
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_question_that_nobody_waits_for_leaves_nothing() -> Result<()> {
+        let (store, backend) = store(Server::Keeps, 0);
+        let asking = store.kept_elsewhere("a//b");
+        let written = async {
+            while backend.1.load(Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = written => {}
+            asked = asking => panic!("{asked:?}"),
+        }
+        backend.2.add_permits(1);
+        store.tide().settled().await;
+        assert_eq!(store.list("").try_collect::<Vec<_>>().await?.len(), 0);
+        assert_eq!(store.kept_elsewhere("a//b").await?, None);
+        assert_eq!(backend.1.load(Relaxed), 1, "the answer is kept");
+        Ok(())
+    }
+}
