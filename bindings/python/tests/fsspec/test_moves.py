@@ -205,7 +205,20 @@ def test_other_texts_of_one_path_are_one_path(on_embedded):
             fs.mv([f"{folder}/b", f"{folder}/d/a"], [f"{folder}/x", f"/{folder}/x"])
         with pytest.raises(ValueError, match="nothing was moved"):
             fs.mv(f"{folder}/d/", f"/{folder}/d/sub/", recursive=True)
+        with pytest.raises(ValueError, match="nothing was moved"):
+            fs.mv(f"/{folder}/d", f"{folder}/d/sub", recursive=True)
         assert names(fs, folder) == ["b", "d/a"], options
+
+
+def test_the_mark_of_a_directory_that_becomes_a_bucket_goes(on_embedded, embedded):
+    fs, folder, other = on_embedded.fs(skip_instance_cache=True), on_embedded.folder(), Bucket(embedded.endpoint).name
+    bucket, key = folder.split("/")
+    store = tidegate.Store(f"gs://{bucket}", endpoint_url=embedded.url, token="anon")
+    store.put(f"{key}/d/", b"")
+    store.put(f"{key}/d/a", b"1")
+    fs.mv(f"{folder}/d/", other, recursive=True)
+    assert names(fs, other) == ["a"]
+    assert list(store.list(f"{key}/")) == []
 
 
 def test_a_move_to_another_bucket(on_minio, minio):

@@ -148,7 +148,9 @@ class TreeFileSystem(ListedFileSystem):
         pairs = [pair for pair in pairs if self._real_path(pair[0]) != self._real_path(pair[1])]
         if not pairs:
             return
-        tops = await self._tops(path1) if is_tree else {source for source, _ in pairs}
+        tops = {source for source, _ in pairs}
+        if is_tree:
+            tops = {self._joined(*self._split(top)) for top in await self._tops(path1)}
         await self._refuse_targets(pairs, tops, is_tree)
         directories = await self._mv_files(pairs)
         for source, target in directories:
@@ -226,7 +228,7 @@ class TreeFileSystem(ListedFileSystem):
         """Ends the directories of a tree whose files were moved: moves their marks, and returns what else is in it.
         ``targets`` has the targets of the directories."""
         bucket, key = self._split(path)
-        marks: list[tuple[str, str]] = []
+        marks: list[tuple[_native.Object, str]] = []
         folders: list[str] = []
         left: list[str] = []
         async for entry in self._store(bucket).list(f"{key}/" if key else ""):
@@ -234,14 +236,17 @@ class TreeFileSystem(ListedFileSystem):
             if isinstance(entry, _native.Other):
                 folders.append(entry.key)
             elif isinstance(entry, _native.Object) and entry.key.endswith("/") and entry.size == 0 and target:
-                marks.append((entry.key, target))
+                marks.append((entry, target))
             else:
                 left.append(entry.key)
         try:
             for mark, target in marks:
                 to_bucket, to_key = self._split(target)
                 if to_key:
-                    await self._mv_key((bucket, mark), (to_bucket, f"{to_key}/"))
+                    await self._mv_key((bucket, mark.key), (to_bucket, f"{to_key}/"))
+                else:
+                    # A bucket has no mark.
+                    await self._store(bucket).delete(mark.key, if_unchanged=mark)
             # A directory of Azure with a name of its own, the deepest first.
             for folder in sorted(folders, reverse=True):
                 await self._store(bucket).delete(folder)
