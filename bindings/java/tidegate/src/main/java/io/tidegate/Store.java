@@ -18,6 +18,10 @@ public final class Store {
         this.handle = handle;
     }
 
+    Handle handle() {
+        return handle;
+    }
+
     /** The URL of the store. */
     public String location() throws IOException {
         Call.Reply reply = Call.await(handle, Native::location);

@@ -1,0 +1,152 @@
+package io.tidegate;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledForJreRange;
+import org.junit.jupiter.api.condition.JRE;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What holds for a whole JVM: each test runs one of {@link Programs}. */
+class ProgramTest {
+    @TempDir Path folder;
+
+    private static final String CLASSES = System.getProperty("java.class.path");
+
+    private static String library(String file) {
+        return "-Dtidegate.library=" + file;
+    }
+
+    /** Runs a program with the library under test, and gives what it printed. */
+    private String run(String option, String... arguments) throws Exception {
+        return ended(List.of(library(System.getProperty("tidegate.library")), option), CLASSES, arguments);
+    }
+
+    /** The same with a library that panics and forks where a program wants it. */
+    private String runWithTestLibrary(String... arguments) throws Exception {
+        return ended(List.of(library(System.getenv("TIDEGATE_JAVA_TEST_LIBRARY"))), CLASSES, arguments);
+    }
+
+    private String ended(List<String> options, String classes, String... arguments) throws Exception {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        if (Runtime.version().feature() >= 24) {
+            command.add("--enable-native-access=ALL-UNNAMED");
+        }
+        command.addAll(options);
+        command.addAll(List.of("-cp", classes, "io.tidegate.Programs"));
+        command.addAll(List.of(arguments));
+        Path output = Files.createTempFile(folder, "output", "");
+        Process process =
+                new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile()).start();
+        boolean hasEnded = process.waitFor(120, TimeUnit.SECONDS);
+        process.destroyForcibly();
+        String printed = Files.readString(output);
+        assertTrue(hasEnded, "it did not end: " + printed);
+        assertEquals(0, process.exitValue(), printed);
+        return printed;
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"exit", "halt"})
+    void anExitDiscards(String how) throws Exception {
+        run("-ea", "exit", how);
+        assertFalse(Servers.embedded().exists("exits/" + how));
+    }
+
+    @Test
+    void theEndOfMainWaitsForNoEngine() throws Exception {
+        run("-ea", "return");
+        assertFalse(Servers.embedded().exists("exits/return"));
+    }
+
+    @Test
+    void theJvmFindsNoFault() throws Exception {
+        String printed = run("-Xcheck:jni", "every");
+        assertEquals("NOT_FOUND\nevery/a\nevery/c\nevery/d\n" + ((3 << 20) + 100) + "\n", printed);
+    }
+
+    @Test
+    @EnabledForJreRange(min = JRE.JAVA_21)
+    void virtualThreadsKeepNoCarrier() throws Exception {
+        List<String> carriers =
+                List.of(
+                        library(System.getProperty("tidegate.library")),
+                        "-Djdk.virtualThreadScheduler.parallelism=2",
+                        "-Djdk.virtualThreadScheduler.maxPoolSize=2");
+        String printed = ended(carriers, CLASSES, "virtual");
+        assertEquals("all wait: true\nall ended: true\ninterrupted: 1000\n", printed);
+    }
+
+    @Test
+    void aWrongLibraryGivesOneClearError() throws Exception {
+        Path garbage = folder.resolve("garbage.so");
+        Files.writeString(garbage, "no library");
+        Path missing = folder.resolve("missing.so");
+        // A library without our functions: one of the JVM's own.
+        Path other = Path.of(System.getProperty("java.home"), "lib", "libzip.so");
+        for (Path file : List.of(garbage, missing, other)) {
+            String[] lines = ended(List.of(library(file.toString())), CLASSES, "load").strip().split("\n");
+            assertEquals(2, lines.length, String.join("\n", lines));
+            assertEquals(lines[0], lines[1]);
+            assertTrue(lines[0].contains("the native library of Tidegate can't be loaded: " + file), lines[0]);
+            assertTrue(lines[0].contains("tidegate-natives"), lines[0]);
+        }
+        String none = ended(List.of("-Djava.library.path=" + folder), CLASSES, "load");
+        assertTrue(none.contains("add io.tidegate:tidegate-natives with the classifier linux-"), none);
+    }
+
+    @Test
+    void twoClassLoadersGetOneClearError() throws Exception {
+        String printed = run("-ea", "loaders");
+        assertTrue(printed.contains("one class loader for all that use Tidegate"), printed);
+    }
+
+    @Test
+    void aPanicIsAnException() throws Exception {
+        String printed = runWithTestLibrary("panic");
+        String told = "PANIC: the library panicked: a test wants this panic\nfalse\n";
+        String[] parts = printed.split("(?m)^(?=PANIC)");
+        assertEquals(3, parts.length, printed);
+        assertTrue(printed.endsWith("true\n"), printed);
+        for (int part = 1; part <= 2; part++) {
+            assertTrue(parts[part].startsWith(told), printed);
+        }
+    }
+
+    @Test
+    void aForkedChildIsInert() throws Exception {
+        String printed = runWithTestLibrary("fork");
+        assertEquals("child: 0\nparent: true\n", printed);
+    }
+
+    @Test
+    void theJarHasTheLibrary() throws Exception {
+        String classes = System.getenv("TIDEGATE_JAVA_NATIVES") + File.pathSeparator + CLASSES;
+        for (int times = 0; times < 2; times++) {
+            String printed = ended(List.of("-Djava.io.tmpdir=" + folder), classes, "load");
+            assertTrue(printed.startsWith("io.tidegate.Tidegate@"), printed);
+        }
+        List<Path> copies;
+        try (Stream<Path> all = Files.list(folder)) {
+            copies = all.filter(path -> path.getFileName().toString().startsWith("tidegate-")).toList();
+        }
+        // The second program has used the copy of the first.
+        assertEquals(1, copies.size());
+        Files.setPosixFilePermissions(copies.get(0), PosixFilePermissions.fromString("rwxrwxrwx"));
+        String printed = ended(List.of("-Djava.io.tmpdir=" + folder), classes, "load");
+        assertTrue(printed.contains("is not a directory of this user alone"), printed);
+    }
+}
