@@ -3,11 +3,13 @@ import io.tidegate.Store;
 import io.tidegate.Tidegate;
 import io.tidegate.TidegateException;
 import io.tidegate.Writer;
+
 import java.io.IOException;
 import java.io.InputStream;
 
 /**
- * Uploads what a command prints, as one object: only if the command succeeds, and only if there is none of this key.
+ * Uploads what a command prints, as one object: only if the command succeeds, and only if there is
+ * none of this key.
  *
  * <pre>java -cp "jars/*" Upload.java s3://bucket/prefix backup.tar tar -C /data -c .</pre>
  */
@@ -19,7 +21,8 @@ public final class Upload {
         }
         Store store = Tidegate.shared(Options.of("memory", "64MiB")).open(arguments[0]);
         String[] command = java.util.Arrays.copyOfRange(arguments, 2, arguments.length);
-        Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        Process process =
+                new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         // Without finish(), the end of this block discards the object, whatever ends it.
         try (InputStream output = process.getInputStream();
                 Writer writer = store.writer(arguments[1], Options.of("create_only", "true"))) {

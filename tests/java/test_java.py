@@ -34,7 +34,7 @@ FAULTS += [
     {"operation": "UploadPart", "action": UNAVAILABLE, "key_prefix": "refused-part"},
     {"operation": "PutObject", "action": UNAVAILABLE, "key_prefix": "refused-put"},
     {"operation": "GetObject", "action": {"end_response": {"after_bytes": 300_000}}, "key_prefix": "torn", "times": 1},
-    {"operation": "GetObject", "action": UNAVAILABLE, "key_prefix": "torn"},
+    {"operation": "GetObject", "action": UNAVAILABLE, "key_prefix": "torn", "skip": 1},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
 ]
 

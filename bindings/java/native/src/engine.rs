@@ -51,7 +51,7 @@ impl Running {
         let tide = options.engine()?.build()?;
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(2).thread_name("tidegate").enable_all();
-        builder.on_thread_start(jvm::attach).on_thread_stop(jvm::detach);
+        builder.on_thread_stop(jvm::detach);
         let runtime = builder.build().map_err(|error| system("the system gives no threads", error))?;
         let ending = TaskTracker::new();
         // Only a closed tracker tells when it is empty. It takes tasks all the same.

@@ -10,8 +10,9 @@ use crate::wire::Encoder;
 
 /// A call that failed. `kind` is the name of the library's kind, or of one of those that Java has beside them: `panic`,
 /// `forked`, `cancelled`.
-#[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct Failure(Box<Parts>);
+
+struct Parts {
     kind: &'static str,
     message: String,
     operation: &'static str,
@@ -30,7 +31,7 @@ impl Failure {
             "" => message.to_owned(),
             object => format!("{object}: {message}"),
         };
-        Self {
+        Self(Box::new(Parts {
             kind,
             message,
             operation: "",
@@ -39,7 +40,7 @@ impl Failure {
             attempts: 0,
             elapsed: Duration::ZERO,
             is_unreachable: false,
-        }
+        }))
     }
 
     pub(crate) fn of(kind: ErrorKind, object: &str, message: &str) -> Self {
@@ -75,22 +76,22 @@ impl Failure {
 
     /// As `TidegateException` reads it.
     pub(crate) fn encoded(&self) -> Vec<u8> {
-        let mut to = Encoder::default();
-        to.text(self.kind);
-        to.text(&self.message);
-        to.text(self.operation);
-        to.text(&self.object);
-        to.optional(self.remedy.as_deref());
-        to.number(self.attempts.into());
-        to.number(i64::try_from(self.elapsed.as_millis()).unwrap_or(i64::MAX));
-        to.number(self.is_unreachable.into());
+        let (mut to, parts) = (Encoder::default(), &self.0);
+        to.text(parts.kind);
+        to.text(&parts.message);
+        to.text(parts.operation);
+        to.text(&parts.object);
+        to.optional(parts.remedy.as_deref());
+        to.number(parts.attempts.into());
+        to.number(i64::try_from(parts.elapsed.as_millis()).unwrap_or(i64::MAX));
+        to.number(parts.is_unreachable.into());
         to.bytes
     }
 }
 
 impl From<tidegate::Error> for Failure {
     fn from(error: tidegate::Error) -> Self {
-        Self {
+        Self(Box::new(Parts {
             kind: error.kind().name(),
             message: error.to_string(),
             operation: error.operation().name(),
@@ -99,7 +100,7 @@ impl From<tidegate::Error> for Failure {
             attempts: error.attempts(),
             elapsed: error.elapsed(),
             is_unreachable: error.is_unreachable(),
-        }
+        }))
     }
 }
 

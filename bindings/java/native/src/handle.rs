@@ -88,14 +88,12 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_free(env: *mut JNIEnv, _: 
     // before, and the handle is leaked, as it must be.
     unsafe {
         border::call(env, |_| {
-            let handle = Box::from_raw(handle as *mut Handle);
-            if let Handle::Writer(writer) = &*handle {
-                writer.discard();
+            match *Box::from_raw(handle as *mut Handle) {
+                Handle::Writer(writer) => writer.discard(),
+                Handle::Reader(reader) => reader.close(),
+                // They end when the last call of them does.
+                Handle::Engine(_) | Handle::Store(_) | Handle::List(_) => {}
             }
-            if let Handle::Reader(reader) = &*handle {
-                reader.close();
-            }
-            drop(handle);
             Ok(())
         })
     }

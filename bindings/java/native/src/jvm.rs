@@ -68,9 +68,8 @@ pub(crate) fn process() -> i32 {
     JVM.get().map_or(0, |jvm| jvm.process.as_raw_pid())
 }
 
-/// Makes this thread, which is one of an engine, known to the JVM. As a daemon: a program ends without waiting for it.
-pub(crate) fn attach() {
-    let Some(jvm) = JVM.get() else { return };
+/// Makes this thread known to the JVM. As a daemon: a program ends without waiting for it.
+fn attach(jvm: &Jvm) {
     let mut name = *b"tidegate\0";
     let mut arguments =
         JavaVMAttachArgs { version: JNI_VERSION_1_8, name: name.as_mut_ptr().cast(), group: ptr::null_mut() };
@@ -82,7 +81,7 @@ pub(crate) fn attach() {
     }
 }
 
-/// Undoes [`attach`], before the thread ends.
+/// Has the JVM forget this thread of an engine, before it ends. Does nothing for one that the JVM never knew.
 pub(crate) fn detach() {
     let Some(jvm) = JVM.get() else { return };
     // SAFETY: the address is the JVM's, and no Java code is on this thread's stack: it is one of an engine.
@@ -96,7 +95,7 @@ pub(crate) fn on_this_thread<T>(work: impl FnOnce(&Env) -> T) -> Option<T> {
     // SAFETY: the address is that of the JVM that loaded this library.
     let env = unsafe { attached(jvm.vm) };
     let env = env.or_else(|| {
-        attach();
+        attach(jvm);
         // SAFETY: as before.
         unsafe { attached(jvm.vm) }
     });

@@ -42,8 +42,11 @@ impl OpenReader {
     /// Ends all calls that are under way, and the request behind the stream.
     pub(crate) fn close(&self) {
         self.cancel.cancel();
-        let stream = self.stream.clone();
-        self.shared.runtime.spawn(async move { stream.lock().await.end() });
+        let (stream, kept) = (self.stream.clone(), self.shared.clone());
+        self.shared.runtime.spawn(async move {
+            stream.lock().await.end();
+            drop(kept);
+        });
     }
 }
 

@@ -3,7 +3,10 @@ package io.tidegate;
 import java.nio.ByteBuffer;
 import java.nio.ReadOnlyBufferException;
 
-/** What remains of a buffer, as a native method takes it: an array or a direct buffer, and a range in it. */
+/**
+ * What remains of a buffer, as a native method takes it: an array or a direct buffer, and a range
+ * in it.
+ */
 record Bytes(byte[] array, ByteBuffer direct, int start, int length) {
     /** For a method that reads the bytes: those of a read-only buffer on the heap are copied. */
     static Bytes toRead(ByteBuffer buffer) {
@@ -24,7 +27,8 @@ record Bytes(byte[] array, ByteBuffer direct, int start, int length) {
         if (buffer.isDirect()) {
             return new Bytes(null, buffer, buffer.position(), buffer.remaining());
         }
-        return new Bytes(buffer.array(), null, buffer.arrayOffset() + buffer.position(), buffer.remaining());
+        return new Bytes(
+                buffer.array(), null, buffer.arrayOffset() + buffer.position(), buffer.remaining());
     }
 
     /** The first bytes of these. */

@@ -10,10 +10,14 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * One call that the engine carries out while the caller waits in Java: so a virtual thread leaves its carrier to others.
+ * One call that the engine carries out while the caller waits in Java: so a virtual thread leaves
+ * its carrier to others.
  */
 final class Call {
-    /** How a call has ended. Without a payload, a failure is that the heap had no room for its description. */
+    /**
+     * How a call has ended. Without a payload, a failure is that the heap had no room for its
+     * description.
+     */
     record Reply(boolean isSuccess, long value, byte[] payload) {}
 
     /** Begins a call. */
@@ -35,9 +39,11 @@ final class Call {
     }
 
     /**
-     * Carries out a call, and waits for its end. Afterwards the engine uses no memory of the caller's.
+     * Carries out a call, and waits for its end. Afterwards the engine uses no memory of the
+     * caller's.
      *
-     * @throws InterruptedIOException if this thread was interrupted before the call or during it; it still is
+     * @throws InterruptedIOException if this thread was interrupted before the call or during it;
+     *     it still is
      * @throws AsynchronousCloseException if another thread has closed what the call is of
      * @throws TidegateException if the call failed
      */

@@ -5,8 +5,8 @@ import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 
 /**
- * What a Java object holds of the native side. It is freed when this object is unreachable, and never before: so no thread
- * can use it when it is gone.
+ * What a Java object holds of the native side. It is freed when this object is unreachable, and
+ * never before: so no thread can use it when it is gone.
  */
 final class Handle {
     private static final System.Logger LOGGER = System.getLogger("io.tidegate");

@@ -5,10 +5,11 @@ import java.nio.ByteBuffer;
 /**
  * The functions of the native library, and the two methods that it calls.
  *
- * <p>A method with a {@code token} begins a call and returns at once; {@link #complete} is called with the token when the
- * call has ended, unless the method has thrown. The others never wait. Texts are bytes in UTF-8, and options, objects and
- * failures are in the encoding of {@link Wire}. Where a method takes an array and a direct buffer, one of them is null. A
- * handle must be reachable until the method has returned: {@link Call} and {@link Handle} see to it.
+ * <p>A method with a {@code token} begins a call and returns at once; {@link #complete} is called
+ * with the token when the call has ended, unless the method has thrown. The others never wait.
+ * Texts are bytes in UTF-8, and options, objects and failures are in the encoding of {@link Wire}.
+ * Where a method takes an array and a direct buffer, one of them is null. A handle must be
+ * reachable until the method has returned: {@link Call} and {@link Handle} see to it.
  */
 final class Native {
     /** What this class expects of the library. It changes with every change of a method here. */
@@ -51,8 +52,7 @@ final class Native {
             long store, long token, byte[] key, long to, byte[] toKey, byte[] options)
             throws TidegateException;
 
-    static native long openList(long store, byte[] prefix, byte[] options)
-            throws TidegateException;
+    static native long openList(long store, byte[] prefix, byte[] options) throws TidegateException;
 
     static native void nextPage(long list, long token) throws TidegateException;
 
@@ -95,7 +95,10 @@ final class Native {
             int length)
             throws TidegateException;
 
-    /** {@code bounds} has four numbers for each buffer: 1 if it is direct, where it begins, its length, its position. */
+    /**
+     * {@code bounds} has four numbers for each buffer: 1 if it is direct, where it begins, its
+     * length, its position.
+     */
     static native void readRanges(long reader, long token, Object[] buffers, long[] bounds)
             throws TidegateException;
 

@@ -15,13 +15,17 @@ import java.util.Locale;
 import java.util.Set;
 
 /**
- * Loads the native library, once: the file that the property {@code tidegate.library} names, else the one in {@code
- * java.library.path}, else that of the jar {@code tidegate-natives}, which is copied to a directory of this user.
+ * Loads the native library, once: the file that the property {@code tidegate.library} names, else
+ * the one in {@code java.library.path}, else that of the jar {@code tidegate-natives}, which is
+ * copied to a directory of this user.
  */
 final class NativeLibrary {
-    private static final Set<PosixFilePermission> PRIVATE = PosixFilePermissions.fromString("rwx------");
+    private static final Set<PosixFilePermission> PRIVATE =
+            PosixFilePermissions.fromString("rwx------");
 
-    /** Why it could not be loaded; null if it was. Kept, so that every later call tells the same. */
+    /**
+     * Why it could not be loaded; null if it was. Kept, so that every later call tells the same.
+     */
     private static final TidegateException FAILURE = failure();
 
     private NativeLibrary() {}
@@ -44,8 +48,13 @@ final class NativeLibrary {
             System.load(file.toString());
             int abi = Native.abi();
             if (abi != Native.ABI) {
-                return failed(file + " is of another version than the classes: it has interface " + abi
-                        + ", and they need " + Native.ABI, null);
+                return failed(
+                        file
+                                + " is of another version than the classes: it has interface "
+                                + abi
+                                + ", and they need "
+                                + Native.ABI,
+                        null);
             }
             return null;
         } catch (IOException e) {
@@ -54,8 +63,10 @@ final class NativeLibrary {
             String message = String.valueOf(e.getMessage());
             String advice =
                     message.contains("another classloader")
-                            ? "; have one class loader for all that use Tidegate, such as that of the application server"
-                            : "; it must be the library of tidegate-natives of the same version as the classes";
+                            ? "; have one class loader for all that use Tidegate, such as that of"
+                                  + " the application server"
+                            : "; it must be the library of tidegate-natives of the same version as"
+                                  + " the classes";
             return failed(file + " can't be used: " + message + advice, e);
         }
     }
@@ -71,7 +82,8 @@ final class NativeLibrary {
             return Path.of(given).toAbsolutePath();
         }
         String name = System.mapLibraryName("tidegate_java");
-        for (String folder : System.getProperty("java.library.path", "").split(File.pathSeparator)) {
+        for (String folder :
+                System.getProperty("java.library.path", "").split(File.pathSeparator)) {
             Path file = Path.of(folder, name).toAbsolutePath();
             if (!folder.isEmpty() && Files.isRegularFile(file)) {
                 return file;
@@ -84,7 +96,8 @@ final class NativeLibrary {
         String system = system();
         String resource = "/META-INF/native/" + system + "/" + name;
         try (InputStream library = NativeLibrary.class.getResourceAsStream(resource);
-                InputStream digest = NativeLibrary.class.getResourceAsStream(resource + ".sha256")) {
+                InputStream digest =
+                        NativeLibrary.class.getResourceAsStream(resource + ".sha256")) {
             if (library == null || digest == null) {
                 throw new IOException(
                         "no jar on the class path has it for "
@@ -94,11 +107,17 @@ final class NativeLibrary {
                                 + ", or name the file by -Dtidegate.library");
             }
             String sha256 = new String(digest.readAllBytes(), StandardCharsets.US_ASCII).strip();
-            // Named by its content: the next program finds it, and copies of older versions are other files.
-            Path folder = own(Path.of(System.getProperty("java.io.tmpdir"), "tidegate-" + user() + "-" + sha256));
+            // Named by its content: the next program finds it, and copies of older versions are
+            // other files.
+            Path folder =
+                    own(
+                            Path.of(
+                                    System.getProperty("java.io.tmpdir"),
+                                    "tidegate-" + user() + "-" + sha256));
             Path file = folder.resolve(name);
             if (!Files.exists(file)) {
-                // Under its name only when it is whole, because another program may do the same now.
+                // Under its name only when it is whole, because another program may do the same
+                // now.
                 Path torn = Files.createTempFile(folder, name, ".new");
                 try {
                     Files.copy(library, torn, StandardCopyOption.REPLACE_EXISTING);
@@ -111,7 +130,10 @@ final class NativeLibrary {
         }
     }
 
-    /** A directory that nobody but this user can write to: others could put a library of theirs there. */
+    /**
+     * A directory that nobody but this user can write to: others could put a library of theirs
+     * there.
+     */
     private static Path own(Path folder) throws IOException {
         try {
             Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PRIVATE));
@@ -120,8 +142,10 @@ final class NativeLibrary {
         }
         boolean isOwn =
                 Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS)
-                        && Files.getAttribute(folder, "unix:uid", LinkOption.NOFOLLOW_LINKS).equals(user())
-                        && Files.getPosixFilePermissions(folder, LinkOption.NOFOLLOW_LINKS).equals(PRIVATE);
+                        && Files.getAttribute(folder, "unix:uid", LinkOption.NOFOLLOW_LINKS)
+                                .equals(user())
+                        && Files.getPosixFilePermissions(folder, LinkOption.NOFOLLOW_LINKS)
+                                .equals(PRIVATE);
         if (!isOwn) {
             throw new IOException(folder + " is not a directory of this user alone: remove it");
         }

@@ -64,7 +64,9 @@ public final class ObjectInfo {
 
     /** When the store last changed it, to the millisecond, where the store says so. */
     public Optional<Instant> lastModified() {
-        return modified == Long.MIN_VALUE ? Optional.empty() : Optional.of(Instant.ofEpochMilli(modified));
+        return modified == Long.MIN_VALUE
+                ? Optional.empty()
+                : Optional.of(Instant.ofEpochMilli(modified));
     }
 
     /** The tag of its content, which other content does not have. */
@@ -78,9 +80,10 @@ public final class ObjectInfo {
     }
 
     /**
-     * A property as text, where the store says it: {@code crc64nvme}, {@code crc32c} (both in base64), {@code
-     * content_type}, {@code cache_control}, {@code content_encoding}, {@code content_disposition}, {@code
-     * content_language}, {@code expires}, {@code storage_class}, {@code encryption}.
+     * A property as text, where the store says it: {@code crc64nvme}, {@code crc32c} (both in
+     * base64), {@code content_type}, {@code cache_control}, {@code content_encoding}, {@code
+     * content_disposition}, {@code content_language}, {@code expires}, {@code storage_class},
+     * {@code encryption}.
      */
     public Optional<String> text(String name) {
         return Optional.ofNullable(texts.get(name));

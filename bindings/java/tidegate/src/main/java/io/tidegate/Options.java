@@ -5,14 +5,15 @@ import java.util.List;
 import java.util.Objects;
 
 /**
- * Options: names and values, as on the command line and in Python. docs/JAVA.md says where the names are listed. Options
- * never change: each method gives new ones.
+ * Options: names and values, as on the command line and in Python. docs/JAVA.md says where the
+ * names are listed. Options never change: each method gives new ones.
  *
- * <p>Sizes are written as {@code 16MiB} or a number of bytes, times as {@code 20ms} or a number of seconds, switches as
- * {@code true} or {@code false}. {@code spool}, {@code journal}, {@code owner}, {@code metadata} and {@code tags} ({@code
- * NAME=VALUE}) may be given several times; of all others the last value counts. An unknown name, a wrong value, and an
- * option that a call does not have fail where the options are passed, with {@link TidegateException.Kind#INVALID_INPUT} and
- * a message that has the name.
+ * <p>Sizes are written as {@code 16MiB} or a number of bytes, times as {@code 20ms} or a number of
+ * seconds, switches as {@code true} or {@code false}. {@code spool}, {@code journal}, {@code
+ * owner}, {@code metadata} and {@code tags} ({@code NAME=VALUE}) may be given several times; of all
+ * others the last value counts. An unknown name, a wrong value, and an option that a call does not
+ * have fail where the options are passed, with {@link TidegateException.Kind#INVALID_INPUT} and a
+ * message that has the name.
  */
 public final class Options {
     private record Given(String name, String value, ObjectInfo object) {}
@@ -40,7 +41,10 @@ public final class Options {
         return with(new Given(Objects.requireNonNull(name), Objects.requireNonNull(value), null));
     }
 
-    /** These options and one whose value is an object: {@code replaces} of a write, {@code if_unchanged} of a read. */
+    /**
+     * These options and one whose value is an object: {@code replaces} of a write, {@code
+     * if_unchanged} of a read.
+     */
     public Options and(String name, ObjectInfo object) {
         return with(new Given(Objects.requireNonNull(name), null, Objects.requireNonNull(object)));
     }
@@ -51,7 +55,10 @@ public final class Options {
         return new Options(List.copyOf(all));
     }
 
-    /** Whether a reader asks for bytes range by range. The native library refuses values that are no switch. */
+    /**
+     * Whether a reader asks for bytes range by range. The native library refuses values that are no
+     * switch.
+     */
     boolean isRandom() {
         boolean isRandom = false;
         for (Given option : given) {

@@ -4,7 +4,10 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 
-/** How a stream or a channel ends: its close publishes, unless a write has failed or the writer has ended before. */
+/**
+ * How a stream or a channel ends: its close publishes, unless a write has failed or the writer has
+ * ended before.
+ */
 final class Publication {
     private final Writer writer;
     private volatile boolean isClosed;
@@ -24,11 +27,16 @@ final class Publication {
         return !isClosed && failure == null && !writer.hasEnded();
     }
 
-    void write(ByteBuffer bytes) throws IOException {
+    /** Fails, unless a write may begin. */
+    void checkOpen() throws IOException {
         throwAgain();
         if (!isOpen()) {
             throw new ClosedChannelException();
         }
+    }
+
+    void write(ByteBuffer bytes) throws IOException {
+        checkOpen();
         try {
             writer.write(bytes);
         } catch (IOException e) {
@@ -52,7 +60,10 @@ final class Publication {
         }
     }
 
-    /** Not the same exception: one that is thrown twice in a {@code try (…)} would suppress itself, which Java refuses. */
+    /**
+     * Not the same exception: one that is thrown twice in a {@code try (…)} would suppress itself,
+     * which Java refuses.
+     */
     private void throwAgain() throws IOException {
         IOException first = failure;
         if (first == null || writer.hasEnded()) {
@@ -62,6 +73,8 @@ final class Publication {
             throw known.again();
         }
         throw new TidegateException(
-                TidegateException.Kind.CLOSED, writer + ": an earlier call failed, and nothing was published", first);
+                TidegateException.Kind.CLOSED,
+                writer + ": an earlier call failed, and nothing was published",
+                first);
     }
 }

@@ -18,6 +18,7 @@ final class PublishingStream extends OutputStream {
 
     @Override
     public void write(int one) throws IOException {
+        publication.checkOpen();
         if (publication.writer().isJournaled()) {
             // Durable when this returns.
             publication.write(ByteBuffer.wrap(new byte[] {(byte) one}));
@@ -25,9 +26,6 @@ final class PublishingStream extends OutputStream {
         }
         if (!gathered.hasRemaining()) {
             flush();
-            if (!publication.isOpen()) {
-                publication.write(gathered);
-            }
             if (gathered.capacity() == 0) {
                 gathered = ByteBuffer.allocate(GATHERED);
             }

@@ -16,12 +16,14 @@ import java.util.concurrent.locks.ReentrantLock;
  * Reads one object, as it was when the reader was opened: if it is replaced, reads fail with {@link
  * TidegateException.Kind#REPLACED}.
  *
- * <p>{@link #read(ByteBuffer)} gives the bytes in order, read ahead; if all of them are read from the first one on, the last
- * are given only after the checksum of the whole has matched. After it has failed it fails for ever, so that a torn object
- * never looks whole. Any number of threads may read at positions, at once; of reads in order, one waits for the other.
+ * <p>{@link #read(ByteBuffer)} gives the bytes in order, read ahead; if all of them are read from
+ * the first one on, the last are given only after the checksum of the whole has matched. After it
+ * has failed it fails for ever, so that a torn object never looks whole. Any number of threads may
+ * read at positions, at once; of reads in order, one waits for the other.
  *
- * <p>An interrupt ends a call within 100 ms and closes the channel, as {@link java.nio.channels.InterruptibleChannel} says;
- * a close by another thread ends it with {@link java.nio.channels.AsynchronousCloseException}.
+ * <p>An interrupt ends a call within 100 ms and closes the channel, as {@link
+ * java.nio.channels.InterruptibleChannel} says; a close by another thread ends it with {@link
+ * java.nio.channels.AsynchronousCloseException}.
  */
 public final class Reader implements SeekableByteChannel {
     private final Handle handle;
@@ -107,8 +109,8 @@ public final class Reader implements SeekableByteChannel {
     }
 
     /**
-     * Reads bytes from {@code position} on until the buffer is full or the object ends. One request, and none past the end.
-     * The position of the channel stays.
+     * Reads bytes from {@code position} on until the buffer is full or the object ends. One
+     * request, and none past the end. The position of the channel stays.
      *
      * @param position in the object, from 0
      * @param to a direct buffer is filled without a copy in between
@@ -142,13 +144,16 @@ public final class Reader implements SeekableByteChannel {
     }
 
     /**
-     * Fills the buffers of all ranges whole. The ranges may come in any order; those that lie close together share a request.
+     * Fills the buffers of all ranges whole. The ranges may come in any order; those that lie close
+     * together share a request.
      *
-     * @throws TidegateException of kind {@code INVALID_INPUT} if a range does not lie within the object, or two overlap; after
-     *     a failure the buffers may have any content, and their positions are as before
+     * @throws TidegateException of kind {@code INVALID_INPUT} if a range does not lie within the
+     *     object, or two overlap; after a failure the buffers may have any content, and their
+     *     positions are as before
      */
     public void readRanges(List<Range> ranges) throws IOException {
-        List<Range> sorted = ranges.stream().sorted(Comparator.comparingLong(Range::position)).toList();
+        List<Range> sorted =
+                ranges.stream().sorted(Comparator.comparingLong(Range::position)).toList();
         Object[] buffers = new Object[sorted.size()];
         long[] bounds = new long[4 * sorted.size()];
         for (int number = 0; number < buffers.length; number++) {
@@ -161,15 +166,20 @@ public final class Reader implements SeekableByteChannel {
             bounds[4 * number + 3] = sorted.get(number).position();
         }
         interruptibly(
-                () -> Call.await(handle, (reader, token) -> Native.readRanges(reader, token, buffers, bounds)));
+                () ->
+                        Call.await(
+                                handle,
+                                (reader, token) ->
+                                        Native.readRanges(reader, token, buffers, bounds)));
         for (Range range : sorted) {
             range.buffer().position(range.buffer().limit());
         }
     }
 
     /**
-     * This reader as a stream, which reads on from the position of the channel; its {@code close} closes the reader. An
-     * interrupt ends a read with {@link InterruptedIOException}. One thread at a time.
+     * This reader as a stream, which reads on from the position of the channel; its {@code close}
+     * closes the reader. An interrupt ends a read with {@link InterruptedIOException}. One thread
+     * at a time.
      */
     public InputStream asInputStream() {
         return new ReaderStream(this);

@@ -6,10 +6,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.stream.Stream;
 
 /**
- * A bucket or a directory, or what is below a prefix of it. Any number of threads may use it, and it needs no closing.
+ * A bucket or a directory, or what is below a prefix of it. Any number of threads may use it, and
+ * it needs no closing.
  *
- * <p>Keys are relative to the store. Every method that waits fails with {@link TidegateException}, or with {@link
- * java.io.InterruptedIOException} within 100 ms after its thread was interrupted.
+ * <p>Keys are relative to the store. Every method that waits fails with {@link TidegateException},
+ * or with {@link java.io.InterruptedIOException} within 100 ms after its thread was interrupted.
  */
 public final class Store {
     private final Handle handle;
@@ -34,10 +35,12 @@ public final class Store {
     }
 
     /**
-     * Writes a whole object: when this returns, it is visible. The bytes are copied; {@link #writer} takes large objects.
+     * Writes a whole object: when this returns, it is visible. The bytes are copied; {@link
+     * #writer} takes large objects.
      *
      * @param bytes what remains of it is the object; its position moves to its limit
-     * @param options those of a write: {@code create_only}, {@code content_type}, {@code metadata} and others
+     * @param options those of a write: {@code create_only}, {@code content_type}, {@code metadata}
+     *     and others
      * @throws TidegateException and nothing was published, unless the kind is {@code UNCERTAIN}
      */
     public ObjectInfo put(String key, ByteBuffer bytes, Options options) throws IOException {
@@ -78,13 +81,15 @@ public final class Store {
      */
     public ObjectInfo stat(String key) throws IOException {
         byte[] encodedKey = Wire.utf8(key);
-        return ObjectInfo.of(Call.await(handle, (store, token) -> Native.stat(store, token, encodedKey)));
+        return ObjectInfo.of(
+                Call.await(handle, (store, token) -> Native.stat(store, token, encodedKey)));
     }
 
     /** Whether there is an object of this key. */
     public boolean exists(String key) throws IOException {
         byte[] encodedKey = Wire.utf8(key);
-        return Call.await(handle, (store, token) -> Native.exists(store, token, encodedKey)).value() == 1;
+        return Call.await(handle, (store, token) -> Native.exists(store, token, encodedKey)).value()
+                == 1;
     }
 
     /** Removes an object. Succeeds if there is none of this key. */
@@ -112,7 +117,13 @@ public final class Store {
                 (store, token) ->
                         to.handle.use(
                                 target -> {
-                                    Native.copy(store, token, encodedKey, target, encodedToKey, encoded);
+                                    Native.copy(
+                                            store,
+                                            token,
+                                            encodedKey,
+                                            target,
+                                            encodedToKey,
+                                            encoded);
                                     return null;
                                 });
         return ObjectInfo.of(Call.await(handle, begin));
@@ -124,10 +135,12 @@ public final class Store {
     }
 
     /**
-     * Lists objects whose keys begin with {@code prefix}, in the order of keys. The store is asked for a page at a time, as
-     * the stream is read, by one thread; a failure then is an {@link java.io.UncheckedIOException}.
+     * Lists objects whose keys begin with {@code prefix}, in the order of keys. The store is asked
+     * for a page at a time, as the stream is read, by one thread; a failure then is an {@link
+     * java.io.UncheckedIOException}.
      *
-     * @param options {@code recursive} ({@code false} stops at the next {@code /}), {@code start_after}
+     * @param options {@code recursive} ({@code false} stops at the next {@code /}), {@code
+     *     start_after}
      */
     public Stream<Entry> list(String prefix, Options options) throws IOException {
         byte[] encodedPrefix = Wire.utf8(prefix);
@@ -142,15 +155,19 @@ public final class Store {
     }
 
     /**
-     * Opens a writer of an object, whose size need not be known. An object that exists stays until {@link Writer#finish}.
+     * Opens a writer of an object, whose size need not be known. An object that exists stays until
+     * {@link Writer#finish}.
      *
-     * @param options those of a write: {@code create_only}, {@code strategy}, {@code size_hint} and others
+     * @param options those of a write: {@code create_only}, {@code strategy}, {@code size_hint} and
+     *     others
      */
     public Writer writer(String key, Options options) throws IOException {
         byte[] encodedKey = Wire.utf8(key);
         byte[] encoded = options.encoded();
         Call.Reply reply =
-                Call.await(handle, (store, token) -> Native.openWriter(store, token, encodedKey, encoded));
+                Call.await(
+                        handle,
+                        (store, token) -> Native.openWriter(store, token, encodedKey, encoded));
         return new Writer(new Handle(reply.value()), key);
     }
 
@@ -160,9 +177,11 @@ public final class Store {
     }
 
     /**
-     * Opens a reader of the object that {@code object} describes, for reads at any positions. Sends nothing.
+     * Opens a reader of the object that {@code object} describes, for reads at any positions. Sends
+     * nothing.
      *
-     * @throws TidegateException from the first read on, of kind {@code REPLACED}, if the key has another object now
+     * @throws TidegateException from the first read on, of kind {@code REPLACED}, if the key has
+     *     another object now
      */
     public Reader reader(ObjectInfo object) throws IOException {
         return reader(object.key(), Options.of("random", "true").and("if_unchanged", object));
@@ -171,14 +190,17 @@ public final class Store {
     /**
      * Opens a reader of an object.
      *
-     * @param options {@code random} set to {@code true} asks for bytes range by range and for none before; {@code
-     *     if_unchanged} fails with {@code REPLACED} unless the key still has that object
+     * @param options {@code random} set to {@code true} asks for bytes range by range and for none
+     *     before; {@code if_unchanged} fails with {@code REPLACED} unless the key still has that
+     *     object
      */
     public Reader reader(String key, Options options) throws IOException {
         byte[] encodedKey = Wire.utf8(key);
         byte[] encoded = options.encoded();
         Call.Reply reply =
-                Call.await(handle, (store, token) -> Native.openReader(store, token, encodedKey, encoded));
+                Call.await(
+                        handle,
+                        (store, token) -> Native.openReader(store, token, encodedKey, encoded));
         return new Reader(new Handle(reply.value()), ObjectInfo.of(reply), options.isRandom());
     }
 }

@@ -4,15 +4,16 @@ import java.io.IOException;
 import java.time.Duration;
 
 /**
- * An engine: one memory budget, the limits of requests, and the threads that carry out calls. Any number of threads may use
- * it, virtual ones too: no call keeps a carrier while it waits.
+ * An engine: one memory budget, the limits of requests, and the threads that carry out calls. Any
+ * number of threads may use it, virtual ones too: no call keeps a carrier while it waits.
  *
- * <p>Equal options give the same engine as long as anything refers to it. It ends when neither it nor a store, writer or
- * reader of it is reachable; an exit of the program does not wait for it.
+ * <p>Equal options give the same engine as long as anything refers to it. It ends when neither it
+ * nor a store, writer or reader of it is reachable; an exit of the program does not wait for it.
  *
- * <p>Every call that waits ends within 100 ms when its thread is interrupted: calls of channels with {@link
- * java.nio.channels.ClosedByInterruptException}, all others with {@link java.io.InterruptedIOException}. The thread stays
- * interrupted. What the store was carrying out at that moment may still be done.
+ * <p>Every call that waits ends within 100 ms when its thread is interrupted: calls of channels
+ * with {@link java.nio.channels.ClosedByInterruptException}, all others with {@link
+ * java.io.InterruptedIOException}. The thread stays interrupted. What the store was carrying out at
+ * that moment may still be done.
  */
 public final class Tidegate {
     private final Handle handle;
@@ -31,11 +32,11 @@ public final class Tidegate {
     }
 
     /**
-     * The engine with these options: {@code memory}, {@code spool}, {@code journal}, {@code concurrency} and others. Starts
-     * threads, and sends nothing.
+     * The engine with these options: {@code memory}, {@code spool}, {@code journal}, {@code
+     * concurrency} and others. Starts threads, and sends nothing.
      *
-     * @throws TidegateException of kind {@code NATIVE_LIBRARY} if the native library can't be loaded, {@code INVALID_INPUT}
-     *     for an option that an engine does not have or a wrong value
+     * @throws TidegateException of kind {@code NATIVE_LIBRARY} if the native library can't be
+     *     loaded, {@code INVALID_INPUT} for an option that an engine does not have or a wrong value
      */
     public static Tidegate shared(Options options) throws IOException {
         NativeLibrary.load();
@@ -48,8 +49,9 @@ public final class Tidegate {
     }
 
     /**
-     * Opens a store: {@code s3://bucket/prefix}, {@code gs://bucket/prefix}, {@code az://container/prefix}, a directory as a
-     * path or {@code file:///path}, or {@code memory://name}. Sends nothing to the store.
+     * Opens a store: {@code s3://bucket/prefix}, {@code gs://bucket/prefix}, {@code
+     * az://container/prefix}, a directory as a path or {@code file:///path}, or {@code
+     * memory://name}. Sends nothing to the store.
      *
      * @param options those of the scheme, such as {@code endpoint_url} and {@code region}
      * @throws TidegateException if the URL or an option is wrong, or there are no credentials
@@ -58,7 +60,9 @@ public final class Tidegate {
         byte[] encodedUrl = Wire.utf8(url);
         byte[] encoded = options.encoded();
         Call.Reply reply =
-                Call.await(handle, (engine, token) -> Native.openStore(engine, token, encodedUrl, encoded));
+                Call.await(
+                        handle,
+                        (engine, token) -> Native.openStore(engine, token, encodedUrl, encoded));
         return new Store(new Handle(reply.value()));
     }
 
@@ -66,8 +70,8 @@ public final class Tidegate {
      * Waits until the sessions of all writers that failed or were discarded so far are aborted.
      *
      * @param limit the longest wait
-     * @throws TidegateException of kind {@code TIMEOUT} if some are not aborted by then; of another kind for a session that
-     *     could not be aborted, whose parts stay at the store until a sweep
+     * @throws TidegateException of kind {@code TIMEOUT} if some are not aborted by then; of another
+     *     kind for a session that could not be aborted, whose parts stay at the store until a sweep
      */
     public void waitForAborts(Duration limit) throws IOException {
         long millis = limit.toMillis();

@@ -9,11 +9,12 @@ import java.util.Locale;
 import java.util.Optional;
 
 /**
- * A call that failed. The message is one sentence for people: it names the object, the operation, the attempts, and what
- * to do. {@link #kind()} is for programs.
+ * A call that failed. The message is one sentence for people: it names the object, the operation,
+ * the attempts, and what to do. {@link #kind()} is for programs.
  *
- * <p>Where {@code java.nio.file} has a type for the failure, the {@link #getCause() cause} is of that type: {@link
- * NoSuchFileException}, {@link FileAlreadyExistsException} or {@link AccessDeniedException}.
+ * <p>Where {@code java.nio.file} has a type for the failure, the {@link #getCause() cause} is of
+ * that type: {@link NoSuchFileException}, {@link FileAlreadyExistsException} or {@link
+ * AccessDeniedException}.
  */
 public final class TidegateException extends IOException {
     private static final long serialVersionUID = 1;
@@ -28,7 +29,10 @@ public final class TidegateException extends IOException {
         ALREADY_EXISTS,
         /** The bucket that was to be removed has objects. */
         NOT_EMPTY,
-        /** The key has another object than the one that was being read or copied, or that was to be replaced. */
+        /**
+         * The key has another object than the one that was being read or copied, or that was to be
+         * replaced.
+         */
         REPLACED,
         /** The credentials do not allow the operation. */
         PERMISSION_DENIED,
@@ -50,7 +54,10 @@ public final class TidegateException extends IOException {
         UNAVAILABLE,
         /** The endpoint is no object store. */
         NOT_A_STORE,
-        /** The bytes at the store are not those that were sent, or those received are not those at the store. */
+        /**
+         * The bytes at the store are not those that were sent, or those received are not those at
+         * the store.
+         */
         INTEGRITY,
         /** The store can't say whether the object was published: look with {@link Store#stat}. */
         UNCERTAIN,
@@ -66,7 +73,10 @@ public final class TidegateException extends IOException {
         CLOSED,
         /** This store can't do that. */
         UNSUPPORTED,
-        /** The native library has a bug, and panicked. What the call was of has failed; others go on. */
+        /**
+         * The native library has a bug, and panicked. What the call was of has failed; others go
+         * on.
+         */
         PANIC,
         /** This process was forked from the one whose JVM made the object. */
         FORKED,
@@ -154,7 +164,15 @@ public final class TidegateException extends IOException {
     /** The same failure, told again to a caller who asks again. */
     TidegateException again() {
         return new TidegateException(
-                kind, getMessage(), this, operation, object, remedy, attempts, elapsed, isUnreachable);
+                kind,
+                getMessage(),
+                this,
+                operation,
+                object,
+                remedy,
+                attempts,
+                elapsed,
+                isUnreachable);
     }
 
     /** What kind of failure it is. */
@@ -162,7 +180,10 @@ public final class TidegateException extends IOException {
         return kind;
     }
 
-    /** The operation that failed, such as {@code put}; empty where no operation of a store had begun. */
+    /**
+     * The operation that failed, such as {@code put}; empty where no operation of a store had
+     * begun.
+     */
     public String operation() {
         return operation;
     }

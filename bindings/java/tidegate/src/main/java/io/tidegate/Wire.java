@@ -7,13 +7,17 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The encoding of what crosses the border to the native library, beside the bytes of objects: numbers of eight bytes, the
- * highest first, and texts in UTF-8 with their length before them, or -1 where there is none.
+ * The encoding of what crosses the border to the native library, beside the bytes of objects:
+ * numbers of eight bytes, the highest first, and texts in UTF-8 with their length before them, or
+ * -1 where there is none.
  */
 final class Wire {
     private Wire() {}
 
-    /** The text in UTF-8. A text that has no such form is refused: what stands for it could name another object. */
+    /**
+     * The text in UTF-8. A text that has no such form is refused: what stands for it could name
+     * another object.
+     */
     static byte[] utf8(String text) throws TidegateException {
         try {
             ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
@@ -21,7 +25,8 @@ final class Wire {
             encoded.get(bytes);
             return bytes;
         } catch (CharacterCodingException e) {
-            throw TidegateException.invalid("a text has half of a surrogate pair, and no form in UTF-8: " + text, e);
+            throw TidegateException.invalid(
+                    "a text has half of a surrogate pair, and no form in UTF-8: " + text, e);
         }
     }
 

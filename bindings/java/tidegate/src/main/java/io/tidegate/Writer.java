@@ -11,10 +11,10 @@ import java.util.concurrent.locks.ReentrantLock;
 /**
  * Writes one object, which becomes visible by {@link #finish()} and by nothing else.
  *
- * <p>{@link #close()} before {@code finish} discards it, so that an exception in a {@code try (…)} publishes nothing. So do a
- * write that fails, an interrupt, an exit of the program, and garbage collection, which is logged as a warning of the {@link
- * System.Logger} {@code io.tidegate}. After a failed write every later call fails with {@link
- * TidegateException.Kind#CLOSED}.
+ * <p>{@link #close()} before {@code finish} discards it, so that an exception in a {@code try (…)}
+ * publishes nothing. So do a write that fails, an interrupt, an exit of the program, and garbage
+ * collection, which is logged as a warning of the {@link System.Logger} {@code io.tidegate}. After
+ * a failed write every later call fails with {@link TidegateException.Kind#CLOSED}.
  *
  * <pre>{@code
  * try (Writer writer = store.writer("a/b.json")) {
@@ -23,14 +23,19 @@ import java.util.concurrent.locks.ReentrantLock;
  * }
  * }</pre>
  *
- * <p>One thread writes at a time; others wait for it. {@code close} and {@code abort} may be called at any time: a call of
- * another thread then ends with {@link AsynchronousCloseException}.
+ * <p>One thread writes at a time; others wait for it. {@code close} and {@code abort} may be called
+ * at any time: a call of another thread then ends with {@link AsynchronousCloseException}.
  */
 public final class Writer implements AutoCloseable {
-    /** The most bytes that one native call copies: about 100 µs, in which a virtual thread keeps its carrier. */
+    /**
+     * The most bytes that one native call copies: about 100 µs, in which a virtual thread keeps its
+     * carrier.
+     */
     private static final int SLICE = 1 << 20;
 
-    /** How many bytes wait for room, in a copy, when there is none. The rest follows when there is. */
+    /**
+     * How many bytes wait for room, in a copy, when there is none. The rest follows when there is.
+     */
     private static final int WAITING = 64 << 10;
 
     private final Handle handle;
@@ -45,7 +50,9 @@ public final class Writer implements AutoCloseable {
         this.key = key;
         isJournaled = handle.use(Native::isJournaled);
         handle.warnIfFreed(
-                "the writer of " + key + " was garbage collected before finish(): nothing was published");
+                "the writer of "
+                        + key
+                        + " was garbage collected before finish(): nothing was published");
     }
 
     /** Writes bytes, as {@link #write(ByteBuffer)}. */
@@ -59,9 +66,9 @@ public final class Writer implements AutoCloseable {
     }
 
     /**
-     * Writes all that remains of a buffer, and moves its position to its limit. The bytes are copied: the buffer is the
-     * caller's again when this returns, and must not change before. Waits while the memory budget is used up, or as many
-     * parts are in flight as the strategy allows.
+     * Writes all that remains of a buffer, and moves its position to its limit. The bytes are
+     * copied: the buffer is the caller's again when this returns, and must not change before. Waits
+     * while the memory budget is used up, or as many parts are in flight as the strategy allows.
      *
      * @throws TidegateException and the writer has failed
      * @throws InterruptedIOException if the thread was interrupted, and the writer has failed
@@ -116,9 +123,11 @@ public final class Writer implements AutoCloseable {
     }
 
     /**
-     * With the strategy {@code journal}: makes all bytes survive a loss of power, and says how many that are.
+     * With the strategy {@code journal}: makes all bytes survive a loss of power, and says how many
+     * that are.
      *
-     * @throws TidegateException of kind {@code UNSUPPORTED} with other strategies, and the writer goes on
+     * @throws TidegateException of kind {@code UNSUPPORTED} with other strategies, and the writer
+     *     goes on
      */
     public long sync() throws IOException {
         return exclusively(() -> Call.await(handle, Native::sync).value());
@@ -128,10 +137,10 @@ public final class Writer implements AutoCloseable {
      * Publishes the object: when this returns, the whole object is visible.
      *
      * @return the object as the store describes it
-     * @throws TidegateException and nothing was published, unless the kind is {@code UNCERTAIN}: then look with {@link
-     *     Store#stat}
-     * @throws InterruptedIOException if the thread was interrupted: if the store was publishing the object at that moment,
-     *     look with {@link Store#stat}
+     * @throws TidegateException and nothing was published, unless the kind is {@code UNCERTAIN}:
+     *     then look with {@link Store#stat}
+     * @throws InterruptedIOException if the thread was interrupted: if the store was publishing the
+     *     object at that moment, look with {@link Store#stat}
      */
     public ObjectInfo finish() throws IOException {
         return exclusively(
@@ -143,8 +152,8 @@ public final class Writer implements AutoCloseable {
     }
 
     /**
-     * Discards the upload, and waits until the store has released the session. A writer that has ended or failed stays as it
-     * is.
+     * Discards the upload, and waits until the store has released the session. A writer that has
+     * ended or failed stays as it is.
      */
     public void abort() throws IOException {
         boolean isEnded = hasEnded;
@@ -171,7 +180,10 @@ public final class Writer implements AutoCloseable {
         }
     }
 
-    /** Discards the upload, unless it was finished. Does not wait: {@link Tidegate#waitForAborts} does. */
+    /**
+     * Discards the upload, unless it was finished. Does not wait: {@link Tidegate#waitForAborts}
+     * does.
+     */
     @Override
     public void close() throws IOException {
         if (!hasEnded) {
@@ -181,17 +193,21 @@ public final class Writer implements AutoCloseable {
     }
 
     /**
-     * This writer as a stream whose {@code close} publishes the object. A body of {@code try (…)} that throws must call
-     * {@link #abort()}, because {@code close} is not told of the exception.
+     * This writer as a stream whose {@code close} publishes the object. A body of {@code try (…)}
+     * that throws must call {@link #abort()}, because {@code close} is not told of the exception.
      *
-     * <p>After a failed write every later call fails, {@code close} too, and nothing is published. After {@code abort} or
-     * {@code close} of the writer, {@code close} of the stream does nothing. One thread at a time.
+     * <p>After a failed write every later call fails, {@code close} too, and nothing is published.
+     * After {@code abort} or {@code close} of the writer, {@code close} of the stream does nothing.
+     * One thread at a time.
      */
     public OutputStream asOutputStream() {
         return new PublishingStream(new Publication(this));
     }
 
-    /** The same as a channel: see {@link #asOutputStream()}. An interrupt closes the channel, and publishes nothing. */
+    /**
+     * The same as a channel: see {@link #asOutputStream()}. An interrupt closes the channel, and
+     * publishes nothing.
+     */
     public WritableByteChannel asChannel() {
         return new PublishingChannel(new Publication(this));
     }
@@ -218,7 +234,10 @@ public final class Writer implements AutoCloseable {
         T run() throws IOException;
     }
 
-    /** Makes a call that has the writer to itself. An interrupt discards it, while it waits for its turn too. */
+    /**
+     * Makes a call that has the writer to itself. An interrupt discards it, while it waits for its
+     * turn too.
+     */
     private <T> T exclusively(Work<T> work) throws IOException {
         try {
             lock.lockInterruptibly();

@@ -1,10 +1,13 @@
 package io.tidegate;
 
 import static io.tidegate.Servers.bytes;
+
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
 import java.io.InputStream;
@@ -18,9 +21,11 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.Test;
 
-/** The embedded server carries out requests for keys that begin with {@code hold-}, and never answers. */
+/**
+ * The embedded server carries out requests for keys that begin with {@code hold-}, and never
+ * answers.
+ */
 class InterruptTest {
     private static final byte[] PART = bytes(12 << 20);
 
@@ -28,11 +33,17 @@ class InterruptTest {
         void run() throws Exception;
     }
 
+    /** Opens what a call is of. Opening waits too, so the call begins after it. */
+    private interface Prepared {
+        Call call() throws Exception;
+    }
+
     /** How a call that waits for the server has ended, and after how many milliseconds. */
     private record Ended(Throwable failure, boolean isInterrupted, long millis) {}
 
     /** Begins a call, waits until it waits, and does something to it. */
-    private static Ended ended(Call call, java.util.function.Consumer<Thread> disturb) throws Exception {
+    private static Ended ended(Call call, java.util.function.Consumer<Thread> disturb)
+            throws Exception {
         CompletableFuture<Ended> ended = new CompletableFuture<>();
         Thread thread =
                 new Thread(
@@ -44,7 +55,10 @@ class InterruptTest {
                                 failure = e;
                             }
                             ended.complete(
-                                    new Ended(failure, Thread.currentThread().isInterrupted(), System.nanoTime()));
+                                    new Ended(
+                                            failure,
+                                            Thread.currentThread().isInterrupted(),
+                                            System.nanoTime()));
                         });
         thread.start();
         while (thread.getState() != Thread.State.WAITING) {
@@ -55,16 +69,21 @@ class InterruptTest {
         long began = System.nanoTime();
         disturb.accept(thread);
         Ended at = ended.get(60, TimeUnit.SECONDS);
-        return new Ended(at.failure, at.isInterrupted, TimeUnit.NANOSECONDS.toMillis(at.millis - began));
+        return new Ended(
+                at.failure, at.isInterrupted, TimeUnit.NANOSECONDS.toMillis(at.millis - began));
     }
 
-    /** Fails unless an interrupt ends the call as this exception, within 100 ms if the machine lets it. */
-    private static void interrupted(Class<? extends IOException> type, Call... calls) throws Exception {
-        for (Call call : calls) {
+    /**
+     * Fails unless an interrupt ends the call as this exception, within 100 ms if the machine lets
+     * it.
+     */
+    private static void interrupted(Class<? extends IOException> type, Prepared... calls)
+            throws Exception {
+        for (Prepared prepared : calls) {
             long soonest = Long.MAX_VALUE;
             // A busy machine may hold up a thread: the soonest of several counts.
             for (int tries = 0; soonest > 100 && tries < 20; tries++) {
-                Ended ended = ended(call, Thread::interrupt);
+                Ended ended = ended(prepared.call(), Thread::interrupt);
                 assertEquals(type, ended.failure == null ? null : ended.failure.getClass());
                 assertTrue(ended.isInterrupted, "the thread stays interrupted");
                 soonest = Math.min(soonest, ended.millis);
@@ -79,11 +98,11 @@ class InterruptTest {
         store.put("hold-get", PART);
         interrupted(
                 InterruptedIOException.class,
-                () -> store.put("hold-put", new byte[1]),
-                () -> store.get("hold-get"),
-                () -> store.stat("hold-head"),
-                () -> store.exists("hold-head"),
-                () -> store.reader("hold-get"));
+                () -> () -> store.put("hold-put", new byte[1]),
+                () -> () -> store.get("hold-get"),
+                () -> () -> store.stat("hold-head"),
+                () -> () -> store.exists("hold-head"),
+                () -> () -> store.reader("hold-get"));
     }
 
     @Test
@@ -93,24 +112,33 @@ class InterruptTest {
                 InterruptedIOException.class,
                 () -> {
                     Writer writer = store.writer("hold-part");
-                    while (true) {
-                        writer.write(PART);
-                    }
+                    return () -> {
+                        while (true) {
+                            writer.write(PART);
+                        }
+                    };
                 },
                 () -> {
                     OutputStream stream = store.writer("hold-part").asOutputStream();
-                    while (true) {
-                        stream.write(PART);
-                    }
+                    return () -> {
+                        while (true) {
+                            stream.write(PART);
+                        }
+                    };
                 },
-                () -> store.writer("hold-put").finish());
+                () -> {
+                    Writer writer = store.writer("hold-put");
+                    return writer::finish;
+                });
         interrupted(
                 ClosedByInterruptException.class,
                 () -> {
                     WritableByteChannel channel = store.writer("hold-part").asChannel();
-                    while (true) {
-                        channel.write(ByteBuffer.wrap(PART));
-                    }
+                    return () -> {
+                        while (true) {
+                            channel.write(ByteBuffer.wrap(PART));
+                        }
+                    };
                 });
         assertFalse(store.exists("hold-part"));
     }
@@ -119,17 +147,26 @@ class InterruptTest {
     void readers() throws Exception {
         Store store = Servers.embedded();
         ObjectInfo object = store.put("hold-get", PART);
+        List<Range> ranges = List.of(new Range(5, ByteBuffer.allocateDirect(10)));
         interrupted(
                 ClosedByInterruptException.class,
-                () -> store.reader(object).read(ByteBuffer.allocate(10)),
-                () -> store.reader(object).read(5, ByteBuffer.allocateDirect(10)),
-                () -> store.reader(object).readRanges(List.of(new Range(5, ByteBuffer.allocateDirect(10)))));
+                () -> {
+                    Reader reader = store.reader(object);
+                    return () -> reader.read(ByteBuffer.allocate(10));
+                },
+                () -> {
+                    Reader reader = store.reader(object);
+                    return () -> reader.read(5, ByteBuffer.allocateDirect(10));
+                },
+                () -> {
+                    Reader reader = store.reader(object);
+                    return () -> reader.readRanges(ranges);
+                });
         interrupted(
                 InterruptedIOException.class,
                 () -> {
-                    try (InputStream stream = store.reader(object).asInputStream()) {
-                        stream.read();
-                    }
+                    InputStream stream = store.reader(object).asInputStream();
+                    return stream::read;
                 });
     }
 

@@ -4,6 +4,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledForJreRange;
+import org.junit.jupiter.api.condition.JRE;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,12 +19,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledForJreRange;
-import org.junit.jupiter.api.condition.JRE;
-import org.junit.jupiter.api.io.TempDir;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
 
 /** What holds for a whole JVM: each test runs one of {@link Programs}. */
 class ProgramTest {
@@ -31,15 +32,20 @@ class ProgramTest {
 
     /** Runs a program with the library under test, and gives what it printed. */
     private String run(String option, String... arguments) throws Exception {
-        return ended(List.of(library(System.getProperty("tidegate.library")), option), CLASSES, arguments);
+        return ended(
+                List.of(library(System.getProperty("tidegate.library")), option),
+                CLASSES,
+                arguments);
     }
 
     /** The same with a library that panics and forks where a program wants it. */
     private String runWithTestLibrary(String... arguments) throws Exception {
-        return ended(List.of(library(System.getenv("TIDEGATE_JAVA_TEST_LIBRARY"))), CLASSES, arguments);
+        return ended(
+                List.of(library(System.getenv("TIDEGATE_JAVA_TEST_LIBRARY"))), CLASSES, arguments);
     }
 
-    private String ended(List<String> options, String classes, String... arguments) throws Exception {
+    private String ended(List<String> options, String classes, String... arguments)
+            throws Exception {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         if (Runtime.version().feature() >= 24) {
@@ -50,7 +56,10 @@ class ProgramTest {
         command.addAll(List.of(arguments));
         Path output = Files.createTempFile(folder, "output", "");
         Process process =
-                new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile()).start();
+                new ProcessBuilder(command)
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
         boolean hasEnded = process.waitFor(120, TimeUnit.SECONDS);
         process.destroyForcibly();
         String printed = Files.readString(output);
@@ -98,14 +107,18 @@ class ProgramTest {
         // A library without our functions: one of the JVM's own.
         Path other = Path.of(System.getProperty("java.home"), "lib", "libzip.so");
         for (Path file : List.of(garbage, missing, other)) {
-            String[] lines = ended(List.of(library(file.toString())), CLASSES, "load").strip().split("\n");
+            String[] lines =
+                    ended(List.of(library(file.toString())), CLASSES, "load").strip().split("\n");
             assertEquals(2, lines.length, String.join("\n", lines));
             assertEquals(lines[0], lines[1]);
-            assertTrue(lines[0].contains("the native library of Tidegate can't be loaded: " + file), lines[0]);
+            assertTrue(
+                    lines[0].contains("the native library of Tidegate can't be loaded: " + file),
+                    lines[0]);
             assertTrue(lines[0].contains("tidegate-natives"), lines[0]);
         }
         String none = ended(List.of("-Djava.library.path=" + folder), CLASSES, "load");
-        assertTrue(none.contains("add io.tidegate:tidegate-natives with the classifier linux-"), none);
+        assertTrue(
+                none.contains("add io.tidegate:tidegate-natives with the classifier linux-"), none);
     }
 
     @Test
@@ -141,7 +154,9 @@ class ProgramTest {
         }
         List<Path> copies;
         try (Stream<Path> all = Files.list(folder)) {
-            copies = all.filter(path -> path.getFileName().toString().startsWith("tidegate-")).toList();
+            copies =
+                    all.filter(path -> path.getFileName().toString().startsWith("tidegate-"))
+                            .toList();
         }
         // The second program has used the copy of the first.
         assertEquals(1, copies.size());

@@ -13,7 +13,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Programs that {@link ProgramTest} runs, each in a JVM of its own. Each prints what it was to show. */
+/**
+ * Programs that {@link ProgramTest} runs, each in a JVM of its own. Each prints what it was to
+ * show.
+ */
 final class Programs {
     private Programs() {}
 
@@ -103,7 +106,8 @@ final class Programs {
                                 case 2 -> store.reader(held).read(0, ByteBuffer.allocate(1));
                                 default -> store.get("hold-get");
                             }
-                        } catch (InterruptedIOException | java.nio.channels.ClosedByInterruptException e) {
+                        } catch (InterruptedIOException
+                                | java.nio.channels.ClosedByInterruptException e) {
                             interrupted.incrementAndGet();
                         } catch (IOException e) {
                             e.printStackTrace(System.out);
@@ -111,7 +115,11 @@ final class Programs {
                         ended.countDown();
                     };
             // Java 17, which this is compiled for, has none.
-            threads.add((Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, call));
+            threads.add(
+                    (Thread)
+                            Thread.class
+                                    .getMethod("startVirtualThread", Runnable.class)
+                                    .invoke(null, call));
         }
         System.out.println("all wait: " + waiting.await(60, TimeUnit.SECONDS));
         for (Thread thread : threads) {

@@ -2,6 +2,7 @@ package io.tidegate;
 
 import static io.tidegate.Servers.bytes;
 import static io.tidegate.Servers.fails;
+
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -9,6 +10,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.tidegate.TidegateException.Kind;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
@@ -18,9 +24,6 @@ import java.nio.channels.NonWritableChannelException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
 
 class ReaderTest {
     private static final byte[] BYTES = bytes(5 << 20);
@@ -35,8 +38,15 @@ class ReaderTest {
     @MethodSource("io.tidegate.Servers#all")
     void inOrder(Store store) throws Exception {
         ObjectInfo object = store.put("r", BYTES);
-        for (Options options : List.of(Options.none(), Options.of("random", "true"), Options.none().and("if_unchanged", object))) {
-            for (ByteBuffer all : List.of(ByteBuffer.allocate(BYTES.length), ByteBuffer.allocateDirect(BYTES.length))) {
+        for (Options options :
+                List.of(
+                        Options.none(),
+                        Options.of("random", "true"),
+                        Options.none().and("if_unchanged", object))) {
+            for (ByteBuffer all :
+                    List.of(
+                            ByteBuffer.allocate(BYTES.length),
+                            ByteBuffer.allocateDirect(BYTES.length))) {
                 try (Reader reader = store.reader("r", options)) {
                     assertEquals(BYTES.length, reader.size());
                     while (all.hasRemaining()) {
@@ -60,15 +70,20 @@ class ReaderTest {
     void atPositions(Store store) throws Exception {
         ObjectInfo object = store.put("r", BYTES);
         try (Reader reader = store.reader(object)) {
-            for (ByteBuffer each : List.of(ByteBuffer.allocate(1000), ByteBuffer.allocateDirect(1000))) {
+            for (ByteBuffer each :
+                    List.of(ByteBuffer.allocate(1000), ByteBuffer.allocateDirect(1000))) {
                 each.position(10);
                 assertEquals(990, reader.read(1_000_000L, each));
-                assertArrayEquals(Arrays.copyOfRange(BYTES, 1_000_000, 1_000_990), Arrays.copyOfRange(content(each), 10, 1000));
+                assertArrayEquals(
+                        Arrays.copyOfRange(BYTES, 1_000_000, 1_000_990),
+                        Arrays.copyOfRange(content(each), 10, 1000));
                 assertEquals(5, reader.read(BYTES.length - 5L, each.clear()));
                 assertEquals(-1, reader.read((long) BYTES.length, each));
             }
             assertEquals(0, reader.position());
-            assertThrows(ReadOnlyBufferException.class, () -> reader.read(0, ByteBuffer.allocate(1).asReadOnlyBuffer()));
+            assertThrows(
+                    ReadOnlyBufferException.class,
+                    () -> reader.read(0, ByteBuffer.allocate(1).asReadOnlyBuffer()));
         }
         try (Reader reader = store.reader("r")) {
             for (int position : List.of(0, 3_000_000, 3_000_100, 50, BYTES.length - 1)) {
@@ -78,7 +93,8 @@ class ReaderTest {
             }
             assertEquals(-1, reader.position(BYTES.length + 7L).read(ByteBuffer.allocate(1)));
             assertThrows(IllegalArgumentException.class, () -> reader.position(-1));
-            assertThrows(NonWritableChannelException.class, () -> reader.write(ByteBuffer.allocate(1)));
+            assertThrows(
+                    NonWritableChannelException.class, () -> reader.write(ByteBuffer.allocate(1)));
             reader.close();
             assertThrows(ClosedChannelException.class, () -> reader.read(ByteBuffer.allocate(1)));
             assertThrows(ClosedChannelException.class, reader::position);
@@ -93,7 +109,9 @@ class ReaderTest {
             List<Range> ranges = new ArrayList<>();
             for (int number = 40; number-- > 0; ) {
                 ByteBuffer buffer =
-                        number % 2 == 0 ? ByteBuffer.allocate(5000) : ByteBuffer.allocateDirect(5000).position(7).slice();
+                        number % 2 == 0
+                                ? ByteBuffer.allocate(5000)
+                                : ByteBuffer.allocateDirect(5000).position(7).slice();
                 ranges.add(new Range(100_000L * number, buffer));
             }
             ranges.add(new Range(4_000_000, ByteBuffer.allocateDirect(1_200_000)));
@@ -101,11 +119,20 @@ class ReaderTest {
             for (Range range : ranges) {
                 int start = (int) range.position();
                 assertFalse(range.buffer().hasRemaining());
-                assertArrayEquals(Arrays.copyOfRange(BYTES, start, start + range.buffer().capacity()), content(range.buffer()));
+                assertArrayEquals(
+                        Arrays.copyOfRange(BYTES, start, start + range.buffer().capacity()),
+                        content(range.buffer()));
             }
             reader.readRanges(List.of());
-            fails(Kind.INVALID_INPUT, () -> reader.readRanges(List.of(new Range(BYTES.length - 1L, ByteBuffer.allocate(2)))));
-            List<Range> overlapping = List.of(new Range(0, ByteBuffer.allocate(10)), new Range(9, ByteBuffer.allocate(10)));
+            fails(
+                    Kind.INVALID_INPUT,
+                    () ->
+                            reader.readRanges(
+                                    List.of(new Range(BYTES.length - 1L, ByteBuffer.allocate(2)))));
+            List<Range> overlapping =
+                    List.of(
+                            new Range(0, ByteBuffer.allocate(10)),
+                            new Range(9, ByteBuffer.allocate(10)));
             fails(Kind.INVALID_INPUT, () -> reader.readRanges(overlapping));
             assertEquals(10, overlapping.get(0).buffer().remaining());
         }
@@ -157,7 +184,9 @@ class ReaderTest {
         try (Reader reader = store.reader(object)) {
             store.put("r", bytes(BYTES.length - 1));
             fails(Kind.REPLACED, () -> reader.read(0, ByteBuffer.allocate(10)));
-            fails(Kind.REPLACED, () -> reader.readRanges(List.of(new Range(0, ByteBuffer.allocate(10)))));
+            fails(
+                    Kind.REPLACED,
+                    () -> reader.readRanges(List.of(new Range(0, ByteBuffer.allocate(10)))));
             fails(Kind.REPLACED, () -> reader.read(ByteBuffer.allocate(10)));
         }
     }

@@ -20,7 +20,10 @@ final class Servers {
         return Stream.concat(Stream.of(memory), Arrays.stream(NAMES).map(Servers::unchecked));
     }
 
-    /** The embedded server, which fails for keys of certain prefixes: FAULTS in tests/java/test_java.py. */
+    /**
+     * The embedded server, which fails for keys of certain prefixes: FAULTS in
+     * tests/java/test_java.py.
+     */
     static Store embedded() throws IOException {
         return open("embedded", "");
     }
@@ -48,7 +51,9 @@ final class Servers {
     }
 
     private static Store open(Tidegate tide, String name, String prefix) throws IOException {
-        String[] of = System.getenv("TIDEGATE_JAVA_" + name.toUpperCase(java.util.Locale.ROOT)).split(" ");
+        String[] of =
+                System.getenv("TIDEGATE_JAVA_" + name.toUpperCase(java.util.Locale.ROOT))
+                        .split(" ");
         Options options =
                 Options.of("endpoint_url", of[0])
                         .and("access_key", of[1])
@@ -65,7 +70,8 @@ final class Servers {
     }
 
     /** Fails unless a call fails with this kind of failure, and gives the failure. */
-    static TidegateException fails(TidegateException.Kind kind, org.junit.jupiter.api.function.Executable call) {
+    static TidegateException fails(
+            TidegateException.Kind kind, org.junit.jupiter.api.function.Executable call) {
         TidegateException failure =
                 org.junit.jupiter.api.Assertions.assertThrows(TidegateException.class, call);
         assertEquals(kind, failure.kind(), failure.getMessage());

@@ -2,6 +2,7 @@ package io.tidegate;
 
 import static io.tidegate.Servers.bytes;
 import static io.tidegate.Servers.fails;
+
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -10,15 +11,17 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.tidegate.TidegateException.Kind;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.NoSuchFileException;
 import java.util.List;
 import java.util.Map;
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
 
 class StoreTest {
     @ParameterizedTest
@@ -26,8 +29,13 @@ class StoreTest {
     void wholeObjects(Store store) throws Exception {
         byte[] bytes = bytes(100_000);
         Options options = Options.of("content_type", "text/x-tide").and("metadata", "origin=tide");
-        for (ByteBuffer each : List.of(ByteBuffer.wrap(bytes), ByteBuffer.allocateDirect(bytes.length).put(bytes).flip())) {
-            assertEquals(bytes.length, store.put("a/b", each.asReadOnlyBuffer(), options).size().getAsLong());
+        for (ByteBuffer each :
+                List.of(
+                        ByteBuffer.wrap(bytes),
+                        ByteBuffer.allocateDirect(bytes.length).put(bytes).flip())) {
+            assertEquals(
+                    bytes.length,
+                    store.put("a/b", each.asReadOnlyBuffer(), options).size().getAsLong());
             assertArrayEquals(bytes, store.get("a/b"));
         }
         ObjectInfo object = store.stat("a/b");
@@ -52,10 +60,13 @@ class StoreTest {
             store.put(key, key.getBytes(java.nio.charset.StandardCharsets.UTF_8));
         }
         assertEquals(
-                List.of("a", "b/1", "b/2", "c\u00e9 \ud83c\udf0a"), store.list("").map(Entry::key).toList());
+                List.of("a", "b/1", "b/2", "c\u00e9 \ud83c\udf0a"),
+                store.list("").map(Entry::key).toList());
         assertEquals(List.of("b/1", "b/2"), store.list("b/").map(Entry::key).toList());
         List<Entry> flat = store.list("", Options.of("recursive", "false")).limit(2).toList();
-        assertEquals(List.of(Entry.Type.OBJECT, Entry.Type.PREFIX), flat.stream().map(Entry::type).toList());
+        assertEquals(
+                List.of(Entry.Type.OBJECT, Entry.Type.PREFIX),
+                flat.stream().map(Entry::type).toList());
         assertEquals("b/", flat.get(1).key());
         assertEquals(1, flat.get(0).object().orElseThrow().size().getAsLong());
     }
@@ -82,7 +93,9 @@ class StoreTest {
         store.put("here", new byte[1]);
         Options createOnly = Options.of("create_only", "true");
         TidegateException exists =
-                fails(Kind.ALREADY_EXISTS, () -> store.put("here", ByteBuffer.allocate(2), createOnly));
+                fails(
+                        Kind.ALREADY_EXISTS,
+                        () -> store.put("here", ByteBuffer.allocate(2), createOnly));
         assertInstanceOf(FileAlreadyExistsException.class, exists.getCause());
         assertEquals(1, store.stat("here").size().getAsLong());
     }
@@ -103,9 +116,12 @@ class StoreTest {
             assertTrue(fails(Kind.INVALID_INPUT, call).getMessage().contains("`colour`"));
         }
         String misplaced =
-                fails(Kind.INVALID_INPUT, () -> store.writer("a", Options.of("memory", "1MiB"))).getMessage();
+                fails(Kind.INVALID_INPUT, () -> store.writer("a", Options.of("memory", "1MiB")))
+                        .getMessage();
         assertTrue(misplaced.contains("`memory`"), misplaced);
-        String wrong = fails(Kind.INVALID_INPUT, () -> Tidegate.shared(Options.of("memory", "much"))).getMessage();
+        String wrong =
+                fails(Kind.INVALID_INPUT, () -> Tidegate.shared(Options.of("memory", "much")))
+                        .getMessage();
         assertTrue(wrong.contains("`memory`") && wrong.contains("`much`"), wrong);
     }
 
@@ -120,10 +136,15 @@ class StoreTest {
     void replacesOnlyTheNamedObject() throws Exception {
         Store store = Servers.embedded();
         ObjectInfo first = store.put("replaces", new byte[] {1});
-        store.put("replaces", ByteBuffer.wrap(new byte[] {2}), Options.none().and("replaces", first));
+        store.put(
+                "replaces", ByteBuffer.wrap(new byte[] {2}), Options.none().and("replaces", first));
         fails(
                 Kind.REPLACED,
-                () -> store.put("replaces", ByteBuffer.wrap(new byte[] {3}), Options.none().and("replaces", first)));
+                () ->
+                        store.put(
+                                "replaces",
+                                ByteBuffer.wrap(new byte[] {3}),
+                                Options.none().and("replaces", first)));
         assertArrayEquals(new byte[] {2}, store.get("replaces"));
     }
 }

@@ -2,6 +2,7 @@ package io.tidegate;
 
 import static io.tidegate.Servers.bytes;
 import static io.tidegate.Servers.fails;
+
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -9,6 +10,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.tidegate.TidegateException.Kind;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
@@ -20,9 +26,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
 
 class WriterTest {
     /** More than a part, so that there is a session. */
@@ -109,7 +112,10 @@ class WriterTest {
         }
     }
 
-    /** Leaves an open stream to the collector, and a finished and a closed writer, of which it tells nothing. */
+    /**
+     * Leaves an open stream to the collector, and a finished and a closed writer, of which it tells
+     * nothing.
+     */
     private static void lose(Store store) throws IOException {
         store.writer("garbage-stream").asOutputStream().write(LARGE);
         store.writer("garbage-finished").finish();
@@ -135,7 +141,8 @@ class WriterTest {
                 fails(
                         Kind.UNAVAILABLE,
                         () -> {
-                            try (OutputStream stream = store.writer("refused-part/stream").asOutputStream()) {
+                            try (OutputStream stream =
+                                    store.writer("refused-part/stream").asOutputStream()) {
                                 while (true) {
                                     stream.write(LARGE);
                                 }
@@ -213,7 +220,8 @@ class WriterTest {
     }
 
     @Test
-    void aJournaledWriteIsDurable(@org.junit.jupiter.api.io.TempDir java.nio.file.Path journal) throws Exception {
+    void aJournaledWriteIsDurable(@org.junit.jupiter.api.io.TempDir java.nio.file.Path journal)
+            throws Exception {
         Tidegate tide = Tidegate.shared(Options.of("journal", journal.toString()));
         Store store = tide.open("memory://journaled");
         Writer writer = store.writer("a", Options.of("strategy", "journal"));
