@@ -17,7 +17,7 @@ pub(crate) enum Handle {
     Engine(Shared),
     Store(OpenStore),
     Writer(Arc<OpenWriter>),
-    Reader(OpenReader),
+    Reader(Box<OpenReader>),
     List(OpenList),
 }
 

@@ -145,7 +145,10 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_openReader(
                     stream: Arc::new(Mutex::new(stream)),
                     cancel: CancellationToken::new(),
                 };
-                Ok(Reply { value: Handle::Reader(reader).into_java(), payload: Some(payload.into()) })
+                Ok(Reply {
+                    value: Handle::Reader(Box::new(reader)).into_java(),
+                    payload: Some(payload.into()),
+                })
             });
             Ok(())
         })

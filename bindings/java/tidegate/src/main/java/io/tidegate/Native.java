@@ -114,6 +114,7 @@ final class Native {
     }
 
     /** The library calls this to throw what a method of this class throws. */
+    @SuppressWarnings("DoNotCallSuggester")
     static void raise(byte[] failure) throws TidegateException {
         throw TidegateException.of(failure);
     }

@@ -23,10 +23,11 @@ final class NativeLibrary {
     private static final Set<PosixFilePermission> PRIVATE =
             PosixFilePermissions.fromString("rwx------");
 
-    /**
-     * Why it could not be loaded; null if it was. Kept, so that every later call tells the same.
-     */
-    private static final TidegateException FAILURE = failure();
+    /** Why it could not be loaded. */
+    private record Failure(String why, Throwable cause) {}
+
+    /** Null if it was loaded. Kept, so that every later call tells the same. */
+    private static final Failure FAILURE = failure();
 
     private NativeLibrary() {}
 
@@ -37,18 +38,20 @@ final class NativeLibrary {
      */
     static void load() throws TidegateException {
         if (FAILURE != null) {
-            throw FAILURE.again();
+            String message = "the native library of Tidegate can't be loaded: " + FAILURE.why;
+            throw new TidegateException(
+                    TidegateException.Kind.NATIVE_LIBRARY, message, FAILURE.cause);
         }
     }
 
-    private static TidegateException failure() {
+    private static Failure failure() {
         Path file = null;
         try {
             file = file();
             System.load(file.toString());
             int abi = Native.abi();
             if (abi != Native.ABI) {
-                return failed(
+                return new Failure(
                         file
                                 + " is of another version than the classes: it has interface "
                                 + abi
@@ -58,22 +61,17 @@ final class NativeLibrary {
             }
             return null;
         } catch (IOException e) {
-            return failed(e.getMessage(), e);
+            return new Failure(e.getMessage(), e);
         } catch (UnsatisfiedLinkError e) {
             String message = String.valueOf(e.getMessage());
             String advice =
                     message.contains("another classloader")
                             ? "; have one class loader for all that use Tidegate, such as that of"
-                                  + " the application server"
+                                    + " the application server"
                             : "; it must be the library of tidegate-natives of the same version as"
-                                  + " the classes";
-            return failed(file + " can't be used: " + message + advice, e);
+                                    + " the classes";
+            return new Failure(file + " can't be used: " + message + advice, e);
         }
-    }
-
-    private static TidegateException failed(String why, Throwable cause) {
-        String message = "the native library of Tidegate can't be loaded: " + why;
-        return new TidegateException(TidegateException.Kind.NATIVE_LIBRARY, message, cause);
     }
 
     private static Path file() throws IOException {
@@ -83,7 +81,7 @@ final class NativeLibrary {
         }
         String name = System.mapLibraryName("tidegate_java");
         for (String folder :
-                System.getProperty("java.library.path", "").split(File.pathSeparator)) {
+                System.getProperty("java.library.path", "").split(File.pathSeparator, -1)) {
             Path file = Path.of(folder, name).toAbsolutePath();
             if (!folder.isEmpty() && Files.isRegularFile(file)) {
                 return file;

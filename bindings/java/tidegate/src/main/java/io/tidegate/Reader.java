@@ -68,8 +68,9 @@ public final class Reader implements SeekableByteChannel {
                         throw Call.interrupted();
                     }
                     try {
-                        int read = next(to);
-                        position += Math.max(read, 0);
+                        long from = position;
+                        int read = next(from, to);
+                        position = from + Math.max(read, 0);
                         return read;
                     } finally {
                         lock.unlock();
@@ -77,8 +78,7 @@ public final class Reader implements SeekableByteChannel {
                 });
     }
 
-    private int next(ByteBuffer to) throws IOException {
-        long from = position;
+    private int next(long from, ByteBuffer to) throws IOException {
         if (isRandom) {
             return at(from, to);
         }

@@ -107,6 +107,8 @@ public final class Writer implements AutoCloseable {
                 });
     }
 
+    // The caller has the lock; others only read.
+    @SuppressWarnings("NonAtomicVolatileUpdate")
     private void moved(ByteBuffer bytes, int count) {
         bytes.position(bytes.position() + count);
         position += count;

@@ -63,8 +63,7 @@ class InterruptTest {
         thread.start();
         while (thread.getState() != Thread.State.WAITING) {
             assertTrue(thread.isAlive(), "the call has ended before it waited");
-            Thread.onSpinWait();
-            Thread.yield();
+            thread.join(1);
         }
         long began = System.nanoTime();
         disturb.accept(thread);

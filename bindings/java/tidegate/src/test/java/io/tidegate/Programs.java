@@ -133,7 +133,8 @@ final class Programs {
     private static void load() {
         for (int times = 0; times < 2; times++) {
             try {
-                System.out.println(Tidegate.shared());
+                Tidegate.shared();
+                System.out.println("loaded");
             } catch (IOException e) {
                 System.out.println(e);
             }

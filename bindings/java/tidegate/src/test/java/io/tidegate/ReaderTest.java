@@ -67,6 +67,7 @@ class ReaderTest {
 
     @ParameterizedTest
     @MethodSource("io.tidegate.Servers#all")
+    @SuppressWarnings("try")
     void atPositions(Store store) throws Exception {
         ObjectInfo object = store.put("r", BYTES);
         try (Reader reader = store.reader(object)) {

@@ -10,7 +10,7 @@ import java.util.stream.Stream;
 
 /** The servers that tests/java has started, as the environment names them, and objects on them. */
 final class Servers {
-    private static final String[] NAMES = System.getenv("TIDEGATE_JAVA_SERVERS").split(",");
+    private static final String[] NAMES = System.getenv("TIDEGATE_JAVA_SERVERS").split(",", -1);
 
     private Servers() {}
 
@@ -53,7 +53,7 @@ final class Servers {
     private static Store open(Tidegate tide, String name, String prefix) throws IOException {
         String[] of =
                 System.getenv("TIDEGATE_JAVA_" + name.toUpperCase(java.util.Locale.ROOT))
-                        .split(" ");
+                        .split(" ", -1);
         Options options =
                 Options.of("endpoint_url", of[0])
                         .and("access_key", of[1])
