@@ -86,7 +86,7 @@ def servers(tmp_path):
 def test_junit(jdk, servers, natives):
     said = {**servers, "TIDEGATE_JAVA_TEST_LIBRARY": str(TEST_LIBRARY), "TIDEGATE_JAVA_NATIVES": str(natives)}
     # The classes are those that `jars` has compiled.
-    command = ["mvn", "--batch-mode", "--offline", "-pl", "tidegate", "surefire:test"]
+    command = ["mvn", "--batch-mode", "--no-transfer-progress", "-pl", "tidegate", "surefire:test"]
     settings = [f"-Dtidegate.library={LIBRARY}", f"-Djvm={jdk}/bin/java", "-DtrimStackTrace=false"]
     said = run(*command, *settings, cwd=BINDING, env=clean_env(said))
     count = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: (\d+)", said)[-1]

@@ -63,7 +63,8 @@ final class NativeLibrary {
         } catch (IOException e) {
             return new Failure(e.getMessage(), e);
         } catch (UnsatisfiedLinkError e) {
-            String message = String.valueOf(e.getMessage());
+            // The JVM begins with the name of the file, once or twice.
+            String message = String.valueOf(e.getMessage()).replace(file + ": ", "");
             String advice =
                     message.contains("another classloader")
                             ? "; have one class loader for all that use Tidegate, such as that of"

@@ -95,6 +95,7 @@ class InterruptTest {
     void callsOfStores() throws Exception {
         Store store = Servers.embedded();
         store.put("hold-get", PART);
+        store.put("hold-head", PART);
         interrupted(
                 InterruptedIOException.class,
                 () -> () -> store.put("hold-put", new byte[1]),
