@@ -111,7 +111,8 @@ def test_the_first_program_of_the_guide_uploads(jars, tmp_path):
 
 
 def test_the_other_fragments_of_the_guide_compile(jars, tmp_path):
-    head = "import io.tidegate.*;\nimport java.io.*;\nimport java.nio.*;\nimport java.nio.channels.*;\nimport java.util.*;\n"
+    needed = ["io.tidegate.*", "java.io.InputStream", "java.io.OutputStream", "java.nio.ByteBuffer", "java.util.List"]
+    head = "".join(f"import {name};\n" for name in needed)
     fragments = blocks()[1:]
     assert fragments
     for number, fragment in enumerate(fragments):

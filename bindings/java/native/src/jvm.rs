@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use jni_sys::{
-    JNI_ERR, JNI_OK, JNI_VERSION_1_8, JNIEnv, JNINativeInterface__1_1, JNINativeInterface__1_4, JavaVM,
-    JavaVMAttachArgs, jbyteArray, jclass, jint, jmethodID, jobject, jvalue,
+    JNI_ERR, JNI_OK, JNI_VERSION_1_8, JNIEnv, JNINativeInterface__1_1, JNINativeInterface__1_2,
+    JNINativeInterface__1_4, JavaVM, JavaVMAttachArgs, jbyteArray, jclass, jint, jmethodID, jobject, jvalue,
 };
 use rustix::process::{Pid, getpid};
 
@@ -117,8 +117,13 @@ impl Env {
         unsafe { &(**self.0).v1_1 }
     }
 
-    fn v1_4(&self) -> &JNINativeInterface__1_4 {
+    fn v1_2(&self) -> &JNINativeInterface__1_2 {
         // SAFETY: as in `v1_1`; every JVM that runs class files of Java 17 has these functions.
+        unsafe { &(**self.0).v1_2 }
+    }
+
+    fn v1_4(&self) -> &JNINativeInterface__1_4 {
+        // SAFETY: as in `v1_2`.
         unsafe { &(**self.0).v1_4 }
     }
 
@@ -164,26 +169,17 @@ impl Env {
         }
     }
 
-    /// Tells Java how the call of this token has ended.
+    /// Tells Java how the call of this token has ended. With a full heap it tells that, so that nobody waits for ever.
     pub(crate) fn complete(&self, token: i64, is_success: bool, value: i64, payload: Option<&[u8]>) {
-        let Some(jvm) = JVM.get() else { return };
         let array = payload.map_or(ptr::null_mut(), |payload| self.new_bytes(payload));
-        let has_no_room = payload.is_some() && array.is_null();
-        if has_no_room {
-            // A failure without a description: `Native.complete` takes it for a full heap.
+        let has_room = payload.is_none() || !array.is_null();
+        let is_told = has_room && self.try_complete(token, is_success, value, array);
+        self.clear();
+        if !is_told {
+            // A failure without a description, which needs the least memory.
+            self.try_complete(token, false, 0, ptr::null_mut());
             self.clear();
         }
-        let arguments = [
-            jvalue { j: token },
-            jvalue { z: is_success && !has_no_room },
-            jvalue { j: value },
-            jvalue { l: array },
-        ];
-        // SAFETY: the method is one of the class, and takes these four.
-        unsafe {
-            (self.v1_1().CallStaticVoidMethodA)(self.0, jvm.native, jvm.complete, arguments.as_ptr());
-        }
-        self.clear();
         if !array.is_null() {
             // SAFETY: a local reference of this thread, used for the last time. Threads of an engine return to no Java
             // code that would free it.
@@ -191,11 +187,23 @@ impl Env {
         }
     }
 
+    /// Calls `Native.complete`; false, with a pending exception, if that has thrown.
+    fn try_complete(&self, token: i64, is_success: bool, value: i64, payload: jbyteArray) -> bool {
+        let Some(jvm) = JVM.get() else { return true };
+        let arguments =
+            [jvalue { j: token }, jvalue { z: is_success }, jvalue { j: value }, jvalue { l: payload }];
+        // SAFETY: the method is one of the class, and takes these four; no exception is pending.
+        unsafe {
+            (self.v1_1().CallStaticVoidMethodA)(self.0, jvm.native, jvm.complete, arguments.as_ptr());
+            !(self.v1_2().ExceptionCheck)(self.0)
+        }
+    }
+
     /// Prints an exception that is pending, and ends it: nobody on this thread could catch it.
     fn clear(&self) {
         // SAFETY: both may be called with and without a pending exception.
         unsafe {
-            if (self.v1_1().ExceptionOccurred)(self.0).is_null() {
+            if !(self.v1_2().ExceptionCheck)(self.0) {
                 return;
             }
             (self.v1_1().ExceptionDescribe)(self.0);

@@ -3,6 +3,8 @@ package io.tidegate;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.URL;
+import java.net.URLConnection;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
@@ -94,38 +96,39 @@ final class NativeLibrary {
     private static Path copied(String name) throws IOException {
         String system = system();
         String resource = "/META-INF/native/" + system + "/" + name;
-        try (InputStream library = NativeLibrary.class.getResourceAsStream(resource);
-                InputStream digest =
-                        NativeLibrary.class.getResourceAsStream(resource + ".sha256")) {
-            if (library == null || digest == null) {
-                throw new IOException(
-                        "no jar on the class path has it for "
-                                + system
-                                + ": add io.tidegate:tidegate-natives with the classifier "
-                                + system
-                                + ", or name the file by -Dtidegate.library");
+        URL library = NativeLibrary.class.getResource(resource);
+        URL digest = NativeLibrary.class.getResource(resource + ".sha256");
+        if (library == null || digest == null) {
+            throw new IOException(
+                    "no jar on the class path has it for "
+                            + system
+                            + ": add io.tidegate:tidegate-natives with the classifier "
+                            + system
+                            + ", or name the file by -Dtidegate.library");
+        }
+        // Named by its content: the next program finds the copy, and one of another version does
+        // not.
+        String folderName = "tidegate-" + user() + "-" + text(digest);
+        Path folder = own(Path.of(System.getProperty("java.io.tmpdir"), folderName));
+        Path file = folder.resolve(name);
+        URLConnection connection = library.openConnection();
+        // A crash of the machine may have cut a copy.
+        if (!Files.exists(file) || Files.size(file) != connection.getContentLengthLong()) {
+            // Under its name only when it is whole: another program may look for it now.
+            Path torn = Files.createTempFile(folder, name, ".new");
+            try (InputStream content = connection.getInputStream()) {
+                Files.copy(content, torn, StandardCopyOption.REPLACE_EXISTING);
+                Files.move(torn, file, StandardCopyOption.ATOMIC_MOVE);
+            } finally {
+                Files.deleteIfExists(torn);
             }
-            String sha256 = new String(digest.readAllBytes(), StandardCharsets.US_ASCII).strip();
-            // Named by its content: the next program finds it, and copies of older versions are
-            // other files.
-            Path folder =
-                    own(
-                            Path.of(
-                                    System.getProperty("java.io.tmpdir"),
-                                    "tidegate-" + user() + "-" + sha256));
-            Path file = folder.resolve(name);
-            if (!Files.exists(file)) {
-                // Under its name only when it is whole, because another program may do the same
-                // now.
-                Path torn = Files.createTempFile(folder, name, ".new");
-                try {
-                    Files.copy(library, torn, StandardCopyOption.REPLACE_EXISTING);
-                    Files.move(torn, file, StandardCopyOption.ATOMIC_MOVE);
-                } finally {
-                    Files.deleteIfExists(torn);
-                }
-            }
-            return file;
+        }
+        return file;
+    }
+
+    private static String text(URL of) throws IOException {
+        try (InputStream content = of.openStream()) {
+            return new String(content.readAllBytes(), StandardCharsets.US_ASCII).strip();
         }
     }
 

@@ -12,8 +12,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.File;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
@@ -163,6 +165,12 @@ class ProgramTest {
         }
         // The second program has used the copy of the first.
         assertEquals(1, copies.size());
+        Path copy = copies.get(0).resolve(System.mapLibraryName("tidegate_java"));
+        try (FileChannel cut = FileChannel.open(copy, StandardOpenOption.WRITE)) {
+            cut.truncate(1000);
+        }
+        assertEquals(
+                "loaded\nloaded\n", ended(List.of("-Djava.io.tmpdir=" + folder), classes, "load"));
         Files.setPosixFilePermissions(copies.get(0), PosixFilePermissions.fromString("rwxrwxrwx"));
         String printed = ended(List.of("-Djava.io.tmpdir=" + folder), classes, "load");
         assertTrue(printed.contains("is not a directory of this user alone"), printed);
