@@ -77,6 +77,10 @@ public final class Writer implements AutoCloseable {
         exclusively(
                 () -> {
                     while (bytes.hasRemaining()) {
+                        // A store that keeps up never has it wait.
+                        if (Thread.currentThread().isInterrupted()) {
+                            throw Call.interrupted();
+                        }
                         Bytes slice = Bytes.toRead(bytes).first(SLICE);
                         int taken =
                                 handle.use(
@@ -249,9 +253,6 @@ public final class Writer implements AutoCloseable {
             throw Call.interrupted();
         }
         try {
-            if (Thread.currentThread().isInterrupted()) {
-                throw Call.interrupted();
-            }
             return work.run();
         } catch (InterruptedIOException e) {
             discard();

@@ -187,6 +187,37 @@ class InterruptTest {
         assertFalse(store.exists("interrupted-before"));
     }
 
+    /** Memory takes all bytes at once, so no call waits. */
+    @Test
+    void aWriteThatNeverWaits() throws Exception {
+        Writer writer =
+                Tidegate.shared(Options.of("memory", "4GiB"))
+                        .open("memory://busy")
+                        .writer("a", Options.of("strategy", "put"));
+        CompletableFuture<Throwable> ended = new CompletableFuture<>();
+        ByteBuffer bytes = ByteBuffer.allocateDirect(64 << 20);
+        Thread thread =
+                new Thread(
+                        () -> {
+                            try {
+                                for (int times = 0; times < 40; times++) {
+                                    writer.write(bytes.duplicate());
+                                }
+                                ended.complete(null);
+                            } catch (IOException e) {
+                                ended.complete(e);
+                            }
+                        });
+        thread.start();
+        while (writer.position() == 0) {
+            thread.join(1);
+        }
+        thread.interrupt();
+        Throwable failure = ended.get(60, TimeUnit.SECONDS);
+        assertEquals(InterruptedIOException.class, failure == null ? null : failure.getClass());
+        assertTrue(writer.position() % bytes.capacity() != 0, "it ends in the middle of a write");
+    }
+
     @Test
     void aCloseByAnotherThreadEndsACall() throws Exception {
         Store store = Servers.embedded();
