@@ -28,7 +28,7 @@ final class Programs {
             case "virtual" -> virtual();
             case "load" -> load();
             case "loaders" -> loaders();
-            case "panic" -> panic();
+            case "panic" -> panic(arguments[1]);
             case "fork" -> fork();
             default -> throw new IllegalArgumentException(arguments[0]);
         }
@@ -152,22 +152,31 @@ final class Programs {
         }
     }
 
-    private static void panic() throws Exception {
-        Store store = Tidegate.shared().open("memory://panic");
-        for (int place = 1; place <= 2; place++) {
-            Writer writer = store.writer("a");
-            TestLibrary.panicNext(place);
-            try {
-                // The first call is one that does not wait.
-                writer.write(new byte[10]);
-                writer.finish();
-            } catch (TidegateException e) {
-                System.out.println(e.kind() + ": " + e.getMessage());
-            }
-            System.out.println(store.exists("a"));
-        }
+    private interface Work {
+        void run() throws IOException;
+    }
+
+    private static void panic(String journal) throws Exception {
+        Store store = Tidegate.shared(Options.of("journal", journal)).open("memory://panic");
+        Writer writer = store.writer("a");
+        TestLibrary.panicNext(1);
+        tell(() -> writer.write(new byte[10]));
+        // With a journal a write waits, in a task.
+        Writer journaled = store.writer("a", Options.of("strategy", "journal"));
+        TestLibrary.panicNext(2);
+        tell(() -> journaled.write(new byte[10]));
+        tell(journaled::finish);
+        System.out.println("told: " + store.exists("a"));
         store.put("b", new byte[1]);
-        System.out.println(store.exists("b"));
+        System.out.println("told: " + store.exists("b"));
+    }
+
+    private static void tell(Work work) throws IOException {
+        try {
+            work.run();
+        } catch (TidegateException e) {
+            System.out.println("told: " + e.kind() + " " + e.getMessage());
+        }
     }
 
     private static void fork() throws Exception {
