@@ -132,8 +132,20 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_openReader(
                         let reader = builder.await?;
                         (reader.object().clone(), Some(reader))
                     }
-                    (true, Some(object)) => (object, None),
-                    (true, None) => (store.head(&key).await?, None),
+                    (true, Some(object)) if object.known_size().is_some() => (object, None),
+                    (true, described) => {
+                        let found = store.head(&key).await?;
+                        // Some listings leave out the size, which tells where the object ends.
+                        if described.is_some_and(|described| !described.is_same(&found)) {
+                            let url = format!("{}/{key}", store.location());
+                            return Err(Failure::of(
+                                ErrorKind::Replaced,
+                                &url,
+                                "the key has another object now",
+                            ));
+                        }
+                        (found, None)
+                    }
                 };
                 let payload = encoded(&object);
                 let stream = Stream { reader, rest: Bytes::new(), at: 0, has_failed: false };

@@ -178,7 +178,7 @@ public final class Store {
 
     /**
      * Opens a reader of the object that {@code object} describes, for reads at any positions. Sends
-     * nothing.
+     * nothing, unless the description has no size, as in the listings of some stores.
      *
      * @throws TidegateException from the first read on, of kind {@code REPLACED}, if the key has
      *     another object now

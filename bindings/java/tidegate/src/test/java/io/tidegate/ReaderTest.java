@@ -139,6 +139,25 @@ class ReaderTest {
         }
     }
 
+    /** An object as some stores list it: without its size. */
+    private static ObjectInfo unsized(ObjectInfo object) throws TidegateException {
+        Wire.Encoder listed =
+                new Wire.Encoder().text(object.key()).number(-1).number(Long.MIN_VALUE);
+        listed.text(object.etag().orElseThrow()).text(null).number(0).number(0);
+        return ObjectInfo.of(new Wire.Decoder(listed.bytes()));
+    }
+
+    @Test
+    void anObjectWithoutASizeIsNotEmpty() throws Exception {
+        Store store = Servers.embedded();
+        ObjectInfo listed = unsized(store.put("unsized", BYTES));
+        try (InputStream stream = store.reader(listed).asInputStream()) {
+            assertArrayEquals(BYTES, stream.readAllBytes());
+        }
+        store.put("unsized", bytes(10));
+        fails(Kind.REPLACED, () -> store.reader(listed));
+    }
+
     /** Reads until it fails, and says how many bytes came before. */
     private static long bytesBefore(Kind kind, Reader reader) throws IOException {
         long read = 0;
