@@ -1,0 +1,209 @@
+//! Stores, and what is done with whole objects.
+
+use bytes::Bytes;
+use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jobject};
+use tidegate::{Object, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::border;
+use crate::buffer::Buffer;
+use crate::call::{Reply, start};
+use crate::engine::Shared;
+use crate::error::Outcome;
+use crate::handle::Handle;
+use crate::object::encoded;
+
+pub(crate) struct OpenStore {
+    pub(crate) shared: Shared,
+    pub(crate) store: Store,
+}
+
+impl OpenStore {
+    /// A call of this store, which only an interrupt cancels.
+    pub(crate) fn start(&self, token: i64, work: impl Future<Output = Outcome<Reply>> + Send + 'static) {
+        start(&self.shared, token, &CancellationToken::new(), work);
+    }
+}
+
+pub(crate) fn described(object: &Object) -> Reply {
+    Reply::bytes(encoded(object))
+}
+
+/// `Native.openStore`: gives a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_openStore(
+    env: *mut JNIEnv,
+    _: jclass,
+    engine: i64,
+    token: i64,
+    url: jbyteArray,
+    options: jbyteArray,
+) {
+    // SAFETY: the JVM calls this, with references to byte arrays, and a handle whose Java object is reachable. So it is
+    // with all functions below.
+    unsafe {
+        border::call(env, |env| {
+            let shared = Handle::engine(engine)?;
+            let (url, options) = (border::text(env, url)?, border::options(env, options)?);
+            let (open, of) = (options.open(&shared.tide, &url)?, shared.clone());
+            start(shared, token, &CancellationToken::new(), async move {
+                let store = open.await?;
+                Ok(Reply::number(Handle::Store(OpenStore { shared: of, store }).into_java()))
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.location`: the URL of the store.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_location(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |_| {
+            let store = Handle::store(store)?;
+            let location = store.store.location();
+            store.start(token, async move { Ok(Reply::bytes(location)) });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.put`: gives the object.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_put(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+    array: jbyteArray,
+    direct: jobject,
+    from: jint,
+    length: jint,
+    options: jbyteArray,
+) {
+    // SAFETY: as above; `array` or `direct` is null.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, options) = (border::text(env, key)?, border::options(env, options)?);
+            let bytes = Bytes::from(Buffer::new(env, array, direct, from, length)?.copied(env));
+            let put = options.write(store.store.put(key, bytes))?;
+            store.start(token, async move { Ok(described(&put.await?)) });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.get`: gives the bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_get(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, of) = (border::text(env, key)?, store.store.clone());
+            store.start(token, async move { Ok(Reply::bytes(of.get(key).await?)) });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.stat`: gives the object.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_stat(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, of) = (border::text(env, key)?, store.store.clone());
+            store.start(token, async move { Ok(described(&of.head(&key).await?)) });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.exists`: gives 1 or 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_exists(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, of) = (border::text(env, key)?, store.store.clone());
+            store.start(token, async move { Ok(Reply::number(of.exists(&key).await?.into())) });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.delete`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_delete(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, of) = (border::text(env, key)?, store.store.clone());
+            store.start(token, async move {
+                of.delete(&key).await?;
+                Ok(Reply::default())
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.copy`: gives the new object.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_copy(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+    to: i64,
+    to_key: jbyteArray,
+    options: jbyteArray,
+) {
+    // SAFETY: as above; `to` too is a handle whose Java object is reachable.
+    unsafe {
+        border::call(env, |env| {
+            let (store, to) = (Handle::store(store)?, Handle::store(to)?);
+            let (key, to_key) = (border::text(env, key)?, border::text(env, to_key)?);
+            let copy = border::options(env, options)?.copy(store.store.copy(key, &to.store, to_key))?;
+            store.start(token, async move { Ok(described(&copy.await?)) });
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! Writers. One call at a time has a writer; one that fails, is cancelled or panics takes it away, and nothing is published.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+
+use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jobject};
+use tidegate::{Strategy, Writer};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio_util::sync::CancellationToken;
+
+use crate::border;
+use crate::buffer::Buffer;
+use crate::call::{Reply, start};
+use crate::engine::Shared;
+use crate::error::{Failure, Outcome};
+use crate::handle::Handle;
+use crate::store::described;
+
+pub(crate) struct OpenWriter {
+    shared: Shared,
+    url: String,
+    /// `None` once it has ended or failed.
+    writer: Arc<Mutex<Option<Writer>>>,
+    has_failed: AtomicBool,
+    cancel: CancellationToken,
+    is_journaled: bool,
+}
+
+impl OpenWriter {
+    /// Drops the writer: the upload is aborted in the background. A call that is under way ends, and drops it.
+    pub(crate) fn discard(&self) {
+        self.cancel.cancel();
+        match self.writer.try_lock() {
+            Ok(mut writer) => {
+                let _entered = self.shared.runtime.enter();
+                drop(writer.take());
+            }
+            Err(_) => {
+                let writer = self.writer.clone();
+                let drop = async move { drop(writer.lock().await.take()) };
+                self.shared.ending.spawn_on(drop, &self.shared.runtime);
+            }
+        }
+    }
+
+    /// Why it takes no more calls.
+    fn ended(&self) -> Failure {
+        let why = match self.has_failed.load(SeqCst) {
+            true => "an earlier call of this writer failed, and nothing was published",
+            false => "the writer was finished, aborted or closed before",
+        };
+        Failure::closed(&self.url, why)
+    }
+}
+
+/// A writer during one call. Dropped without [`keep`](Self::keep) or [`end`](Self::end), it takes the library's writer
+/// with it: the call has failed, was cancelled or panicked, and bytes may be missing.
+struct InCall {
+    open: Arc<OpenWriter>,
+    writer: OwnedMutexGuard<Option<Writer>>,
+    is_whole: bool,
+}
+
+impl InCall {
+    /// Begins a call, which has the writer to itself.
+    fn begin(open: &Arc<OpenWriter>) -> Outcome<Self> {
+        // The task that drops a discarded writer may have the lock.
+        if open.cancel.is_cancelled() {
+            return Err(open.ended());
+        }
+        let Ok(writer) = open.writer.clone().try_lock_owned() else {
+            let message = format!("{}: another call uses this writer at this moment", open.url);
+            return Err(Failure::invalid(&message));
+        };
+        if writer.is_none() {
+            return Err(open.ended());
+        }
+        Ok(Self { open: open.clone(), writer, is_whole: false })
+    }
+
+    fn writer(&mut self) -> Outcome<&mut Writer> {
+        let open = &self.open;
+        self.writer.as_mut().ok_or_else(|| open.ended())
+    }
+
+    /// Takes the writer, for a call that ends it.
+    fn take(&mut self) -> Outcome<Writer> {
+        self.writer.take().ok_or_else(|| self.open.ended())
+    }
+
+    /// The call has left the writer whole, or ended it as it should.
+    fn keep(mut self) {
+        self.is_whole = true;
+    }
+}
+
+impl Drop for InCall {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.open.has_failed.store(true, SeqCst);
+            let _entered = self.open.shared.runtime.enter();
+            drop(self.writer.take());
+        }
+    }
+}
+
+/// `Native.openWriter`: gives a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_openWriter(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+    options: jbyteArray,
+) {
+    // SAFETY: the JVM calls this, with references to byte arrays, and a handle whose Java object is reachable. So it is
+    // with all functions below.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, options) = (border::text(env, key)?, border::options(env, options)?);
+            let url = format!("{}/{key}", store.store.location());
+            let (open, shared) = (options.write(store.store.writer(key))?, store.shared.clone());
+            store.start(token, async move {
+                let writer = open.await?;
+                let open = OpenWriter {
+                    shared,
+                    url,
+                    has_failed: AtomicBool::new(false),
+                    cancel: CancellationToken::new(),
+                    is_journaled: writer.strategy() == Strategy::Journal,
+                    writer: Arc::new(Mutex::new(Some(writer))),
+                };
+                Ok(Reply::number(Handle::Writer(Arc::new(open)).into_java()))
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.isJournaled`: whether bytes are durable when a write has returned.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_isJournaled(
+    env: *mut JNIEnv,
+    _: jclass,
+    writer: i64,
+) -> u8 {
+    // SAFETY: as above.
+    unsafe { border::call(env, |_| Ok(Handle::writer(writer)?.is_journaled.into())) }
+}
+
+/// `Native.tryWrite`: writes as many bytes as there is room for, never waits, and says how many. With a journal there is
+/// never room: a write there waits for the disk.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_tryWrite(
+    env: *mut JNIEnv,
+    _: jclass,
+    writer: i64,
+    array: jbyteArray,
+    direct: jobject,
+    from: jint,
+    length: jint,
+) -> jint {
+    // SAFETY: as above; `array` or `direct` is null.
+    unsafe {
+        border::call(env, |env| {
+            let open = Handle::writer(writer)?;
+            let buffer = Buffer::new(env, array, direct, from, length)?;
+            let mut in_call = InCall::begin(open)?;
+            let mut taken = 0;
+            if !open.is_journaled {
+                let _entered = open.shared.runtime.enter();
+                let taken_by = in_call.writer()?;
+                taken = buffer.give(env, |bytes| {
+                    let mut taken = 0;
+                    while taken < bytes.len() {
+                        let mut context = Context::from_waker(Waker::noop());
+                        match Pin::new(&mut *taken_by).poll_write(&mut context, &bytes[taken..]) {
+                            Poll::Ready(more) => taken += more?,
+                            Poll::Pending => break,
+                        }
+                    }
+                    Ok::<_, std::io::Error>(taken)
+                })?;
+                // The caller learns how many bytes were taken: the library need not ask for that before it publishes.
+                let _ = taken_by.position();
+            }
+            in_call.keep();
+            // No more than `length`, which is a `jint`.
+            Ok(taken as jint)
+        })
+    }
+}
+
+/// `Native.write`: copies the bytes, and waits until all of them are written.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_write(
+    env: *mut JNIEnv,
+    _: jclass,
+    writer: i64,
+    token: i64,
+    array: jbyteArray,
+    direct: jobject,
+    from: jint,
+    length: jint,
+) {
+    // SAFETY: as above; `array` or `direct` is null.
+    unsafe {
+        border::call(env, |env| {
+            let open = Handle::writer(writer)?;
+            let bytes = Buffer::new(env, array, direct, from, length)?.copied(env);
+            let mut in_call = InCall::begin(open)?;
+            start(&open.shared, token, &open.cancel, async move {
+                let taken_by = in_call.writer()?;
+                taken_by.write_all(&bytes).await?;
+                // With a journal, the bytes are durable when a write returns.
+                taken_by.flush().await?;
+                in_call.keep();
+                Ok(Reply::default())
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.sync`: makes all bytes durable in the journal, and gives their number.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_sync(
+    env: *mut JNIEnv,
+    _: jclass,
+    writer: i64,
+    token: i64,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |_| {
+            let open = Handle::writer(writer)?;
+            let mut in_call = InCall::begin(open)?;
+            start(&open.shared, token, &open.cancel, async move {
+                let synced = in_call.writer()?.sync().await;
+                // Without a journal a sync is refused, and the writer goes on.
+                in_call.keep();
+                Ok(Reply::number(i64::try_from(synced?).unwrap_or(i64::MAX)))
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.finish`: publishes the object, and gives it.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_finish(
+    env: *mut JNIEnv,
+    _: jclass,
+    writer: i64,
+    token: i64,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |_| {
+            let open = Handle::writer(writer)?;
+            let mut in_call = InCall::begin(open)?;
+            start(&open.shared, token, &open.cancel, async move {
+                let object = in_call.take()?.finish().await?;
+                in_call.keep();
+                Ok(described(&object))
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.abort`: waits until the store has released the session.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_abort(
+    env: *mut JNIEnv,
+    _: jclass,
+    writer: i64,
+    token: i64,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |_| {
+            let open = Handle::writer(writer)?;
+            let mut in_call = InCall::begin(open)?;
+            start(&open.shared, token, &open.cancel, async move {
+                in_call.take()?.abort().await?;
+                in_call.keep();
+                Ok(Reply::default())
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.discard`: ends the call that is under way, and the upload.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_discard(env: *mut JNIEnv, _: jclass, writer: i64) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |_| {
+            Handle::writer(writer)?.discard();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,121 @@
+package io.tidegate;
+
+import java.nio.ByteBuffer;
+
+/**
+ * The functions of the native library, and the two methods that it calls.
+ *
+ * <p>A method with a {@code token} begins a call and returns at once; {@link #complete} is called
+ * with the token when the call has ended, unless the method has thrown. The others never wait.
+ * Texts are bytes in UTF-8, and options, objects and failures are in the encoding of {@link Wire}.
+ * Where a method takes an array and a direct buffer, one of them is null. A handle must be
+ * reachable until the method has returned: {@link Call} and {@link Handle} see to it.
+ */
+final class Native {
+    /** What this class expects of the library. It changes with every change of a method here. */
+    static final int ABI = 1;
+
+    private Native() {}
+
+    static native int abi();
+
+    static native long engine(byte[] options) throws TidegateException;
+
+    static native void waitForAborts(long engine, long token, long limitMillis)
+            throws TidegateException;
+
+    static native void openStore(long engine, long token, byte[] url, byte[] options)
+            throws TidegateException;
+
+    static native void location(long store, long token) throws TidegateException;
+
+    static native void put(
+            long store,
+            long token,
+            byte[] key,
+            byte[] array,
+            ByteBuffer direct,
+            int from,
+            int length,
+            byte[] options)
+            throws TidegateException;
+
+    static native void get(long store, long token, byte[] key) throws TidegateException;
+
+    static native void stat(long store, long token, byte[] key) throws TidegateException;
+
+    static native void exists(long store, long token, byte[] key) throws TidegateException;
+
+    static native void delete(long store, long token, byte[] key) throws TidegateException;
+
+    static native void copy(
+            long store, long token, byte[] key, long to, byte[] toKey, byte[] options)
+            throws TidegateException;
+
+    static native long openList(long store, byte[] prefix, byte[] options) throws TidegateException;
+
+    static native void nextPage(long list, long token) throws TidegateException;
+
+    static native void openWriter(long store, long token, byte[] key, byte[] options)
+            throws TidegateException;
+
+    static native boolean isJournaled(long writer) throws TidegateException;
+
+    static native int tryWrite(long writer, byte[] array, ByteBuffer direct, int from, int length)
+            throws TidegateException;
+
+    static native void write(
+            long writer, long token, byte[] array, ByteBuffer direct, int from, int length)
+            throws TidegateException;
+
+    static native void sync(long writer, long token) throws TidegateException;
+
+    static native void finish(long writer, long token) throws TidegateException;
+
+    static native void abort(long writer, long token) throws TidegateException;
+
+    static native void discard(long writer) throws TidegateException;
+
+    static native void openReader(long store, long token, byte[] key, byte[] options)
+            throws TidegateException;
+
+    static native void fill(long reader, long token, long position) throws TidegateException;
+
+    static native int take(
+            long reader, long position, byte[] array, ByteBuffer direct, int from, int length)
+            throws TidegateException;
+
+    static native void readAt(
+            long reader,
+            long token,
+            long position,
+            byte[] array,
+            ByteBuffer direct,
+            int from,
+            int length)
+            throws TidegateException;
+
+    /**
+     * {@code bounds} has four numbers for each buffer: 1 if it is direct, where it begins, its
+     * length, its position.
+     */
+    static native void readRanges(long reader, long token, Object[] buffers, long[] bounds)
+            throws TidegateException;
+
+    static native void closeReader(long reader) throws TidegateException;
+
+    static native void cancel(long token) throws TidegateException;
+
+    static native void free(long handle) throws TidegateException;
+
+    /** The library calls this, on a thread of an engine, when a call has ended. */
+    static void complete(long token, boolean isSuccess, long value, byte[] payload) {
+        Call.complete(token, new Call.Reply(isSuccess, value, payload));
+    }
+
+    /** The library calls this to throw what a method of this class throws. */
+    @SuppressWarnings("DoNotCallSuggester")
+    static void raise(byte[] failure) throws TidegateException {
+        throw TidegateException.of(failure);
+    }
+}

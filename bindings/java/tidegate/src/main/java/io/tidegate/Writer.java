@@ -1,0 +1,269 @@
+package io.tidegate;
+
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import java.nio.channels.AsynchronousCloseException;
+import java.nio.channels.WritableByteChannel;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * Writes one object, which becomes visible by {@link #finish()} and by nothing else.
+ *
+ * <p>{@link #close()} before {@code finish} discards it, so that an exception in a {@code try (…)}
+ * publishes nothing. So do a write that fails, an interrupt, an exit of the program, and garbage
+ * collection, which is logged as a warning of the {@link System.Logger} {@code io.tidegate}. After
+ * a failed write every later call fails with {@link TidegateException.Kind#CLOSED}.
+ *
+ * <pre>{@code
+ * try (Writer writer = store.writer("a/b.json")) {
+ *     writer.write(bytes);
+ *     writer.finish();
+ * }
+ * }</pre>
+ *
+ * <p>One thread writes at a time; others wait for it. {@code close} and {@code abort} may be called
+ * at any time: a call of another thread then ends with {@link AsynchronousCloseException}.
+ */
+public final class Writer implements AutoCloseable {
+    /**
+     * The most bytes that one native call copies: about 100 µs, in which a virtual thread keeps its
+     * carrier.
+     */
+    private static final int SLICE = 1 << 20;
+
+    /**
+     * How many bytes wait for room, in a copy, when there is none. The rest follows when there is.
+     */
+    private static final int WAITING = 64 << 10;
+
+    private final Handle handle;
+    private final String key;
+    private final boolean isJournaled;
+    private final ReentrantLock lock = new ReentrantLock();
+    private volatile long position;
+    private volatile boolean hasEnded;
+
+    Writer(Handle handle, String key) throws IOException {
+        this.handle = handle;
+        this.key = key;
+        isJournaled = handle.use(Native::isJournaled);
+        handle.warnIfFreed(
+                "the writer of "
+                        + key
+                        + " was garbage collected before finish(): nothing was published");
+    }
+
+    /** Writes bytes, as {@link #write(ByteBuffer)}. */
+    public void write(byte[] bytes) throws IOException {
+        write(ByteBuffer.wrap(bytes));
+    }
+
+    /** Writes {@code length} bytes from {@code start} on, as {@link #write(ByteBuffer)}. */
+    public void write(byte[] bytes, int start, int length) throws IOException {
+        write(ByteBuffer.wrap(bytes, start, length));
+    }
+
+    /**
+     * Writes all that remains of a buffer, and moves its position to its limit. The bytes are
+     * copied: the buffer is the caller's again when this returns, and must not change before. Waits
+     * while the memory budget is used up, or as many parts are in flight as the strategy allows.
+     *
+     * @throws TidegateException and the writer has failed
+     * @throws InterruptedIOException if the thread was interrupted, and the writer has failed
+     */
+    public void write(ByteBuffer bytes) throws IOException {
+        exclusively(
+                () -> {
+                    while (bytes.hasRemaining()) {
+                        // A store that keeps up never has it wait.
+                        if (Thread.currentThread().isInterrupted()) {
+                            throw Call.interrupted();
+                        }
+                        Bytes slice = Bytes.toRead(bytes).first(SLICE);
+                        int taken =
+                                handle.use(
+                                        writer ->
+                                                Native.tryWrite(
+                                                        writer,
+                                                        slice.array(),
+                                                        slice.direct(),
+                                                        slice.start(),
+                                                        slice.length()));
+                        moved(bytes, taken);
+                        if (taken < slice.length()) {
+                            Bytes waiting = Bytes.toRead(bytes).first(WAITING);
+                            Call.await(
+                                    handle,
+                                    (writer, token) ->
+                                            Native.write(
+                                                    writer,
+                                                    token,
+                                                    waiting.array(),
+                                                    waiting.direct(),
+                                                    waiting.start(),
+                                                    waiting.length()));
+                            moved(bytes, waiting.length());
+                        }
+                    }
+                    return null;
+                });
+    }
+
+    // The caller has the lock; others only read.
+    @SuppressWarnings("NonAtomicVolatileUpdate")
+    private void moved(ByteBuffer bytes, int count) {
+        bytes.position(bytes.position() + count);
+        position += count;
+    }
+
+    /** How many bytes were written by now. */
+    public long position() {
+        return position;
+    }
+
+    /** Whether bytes are durable when {@code write} has returned. */
+    boolean isJournaled() {
+        return isJournaled;
+    }
+
+    /**
+     * With the strategy {@code journal}: makes all bytes survive a loss of power, and says how many
+     * that are.
+     *
+     * @throws TidegateException of kind {@code UNSUPPORTED} with other strategies, and the writer
+     *     goes on
+     */
+    public long sync() throws IOException {
+        return exclusively(() -> Call.await(handle, Native::sync).value());
+    }
+
+    /**
+     * Publishes the object: when this returns, the whole object is visible.
+     *
+     * @return the object as the store describes it
+     * @throws TidegateException and nothing was published, unless the kind is {@code UNCERTAIN}:
+     *     then look with {@link Store#stat}
+     * @throws InterruptedIOException if the thread was interrupted: if the store was publishing the
+     *     object at that moment, look with {@link Store#stat}
+     */
+    public ObjectInfo finish() throws IOException {
+        return exclusively(
+                () -> {
+                    ObjectInfo object = ObjectInfo.of(Call.await(handle, Native::finish));
+                    ended();
+                    return object;
+                });
+    }
+
+    /**
+     * Discards the upload, and waits until the store has released the session. A writer that has
+     * ended or failed stays as it is.
+     */
+    public void abort() throws IOException {
+        boolean isEnded = hasEnded;
+        ended();
+        if (isEnded) {
+            return;
+        }
+        if (!lock.tryLock()) {
+            // The call that has the writer ends, and drops it.
+            discard();
+            return;
+        }
+        try {
+            Call.await(handle, Native::abort);
+        } catch (TidegateException e) {
+            if (e.kind() != TidegateException.Kind.CLOSED) {
+                throw e;
+            }
+        } catch (InterruptedIOException e) {
+            discard();
+            throw e;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /**
+     * Discards the upload, unless it was finished. Does not wait: {@link Tidegate#waitForAborts}
+     * does.
+     */
+    @Override
+    public void close() throws IOException {
+        if (!hasEnded) {
+            ended();
+            discard();
+        }
+    }
+
+    /**
+     * This writer as a stream whose {@code close} publishes the object. A body of {@code try (…)}
+     * that throws must call {@link #abort()}, because {@code close} is not told of the exception.
+     *
+     * <p>After a failed write every later call fails, {@code close} too, and nothing is published.
+     * After {@code abort} or {@code close} of the writer, {@code close} of the stream does nothing.
+     * One thread at a time.
+     */
+    public OutputStream asOutputStream() {
+        return new PublishingStream(new Publication(this));
+    }
+
+    /**
+     * The same as a channel: see {@link #asOutputStream()}. An interrupt closes the channel, and
+     * publishes nothing.
+     */
+    public WritableByteChannel asChannel() {
+        return new PublishingChannel(new Publication(this));
+    }
+
+    /** Whether it was finished, aborted or closed: there is nothing left to publish. */
+    boolean hasEnded() {
+        return hasEnded;
+    }
+
+    private void ended() {
+        hasEnded = true;
+        handle.warnIfFreed(null);
+    }
+
+    private void discard() throws TidegateException {
+        handle.use(
+                writer -> {
+                    Native.discard(writer);
+                    return null;
+                });
+    }
+
+    private interface Work<T> {
+        T run() throws IOException;
+    }
+
+    /**
+     * Makes a call that has the writer to itself. An interrupt discards it, while it waits for its
+     * turn too.
+     */
+    private <T> T exclusively(Work<T> work) throws IOException {
+        try {
+            lock.lockInterruptibly();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            discard();
+            throw Call.interrupted();
+        }
+        try {
+            return work.run();
+        } catch (InterruptedIOException e) {
+            discard();
+            throw e;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "Writer of " + key;
+    }
+}

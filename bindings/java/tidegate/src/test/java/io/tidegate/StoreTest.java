@@ -1,0 +1,150 @@
+package io.tidegate;
+
+import static io.tidegate.Servers.bytes;
+import static io.tidegate.Servers.fails;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.tidegate.TidegateException.Kind;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.NoSuchFileException;
+import java.util.List;
+import java.util.Map;
+
+class StoreTest {
+    @ParameterizedTest
+    @MethodSource("io.tidegate.Servers#all")
+    void wholeObjects(Store store) throws Exception {
+        byte[] bytes = bytes(100_000);
+        Options options = Options.of("content_type", "text/x-tide").and("metadata", "origin=tide");
+        for (ByteBuffer each :
+                List.of(
+                        ByteBuffer.wrap(bytes),
+                        ByteBuffer.allocateDirect(bytes.length).put(bytes).flip())) {
+            assertEquals(
+                    bytes.length,
+                    store.put("a/b", each.asReadOnlyBuffer(), options).size().getAsLong());
+            assertArrayEquals(bytes, store.get("a/b"));
+        }
+        ObjectInfo object = store.stat("a/b");
+        assertEquals("a/b", object.key());
+        assertEquals("text/x-tide", object.text("content_type").orElseThrow());
+        assertEquals(Map.of("origin", "tide"), object.metadata());
+        assertTrue(object.lastModified().isPresent() && object.etag().isPresent());
+        assertEquals(bytes.length, store.copy("a/b", "a/c").size().getAsLong());
+        assertArrayEquals(bytes, store.get("a/c"));
+        assertTrue(store.exists("a/c"));
+        store.delete("a/c");
+        store.delete("a/c");
+        assertFalse(store.exists("a/c"));
+        assertEquals(0, store.put("empty", new byte[0]).size().getAsLong());
+        assertArrayEquals(new byte[0], store.get("empty"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("io.tidegate.Servers#all")
+    void listings(Store store) throws Exception {
+        for (String key : List.of("a", "b/1", "b/2", "c\u00e9 \ud83c\udf0a")) {
+            store.put(key, key.getBytes(java.nio.charset.StandardCharsets.UTF_8));
+        }
+        assertEquals(
+                List.of("a", "b/1", "b/2", "c\u00e9 \ud83c\udf0a"),
+                store.list("").map(Entry::key).toList());
+        assertEquals(List.of("b/1", "b/2"), store.list("b/").map(Entry::key).toList());
+        List<Entry> flat = store.list("", Options.of("recursive", "false")).limit(2).toList();
+        assertEquals(
+                List.of(Entry.Type.OBJECT, Entry.Type.PREFIX),
+                flat.stream().map(Entry::type).toList());
+        assertEquals("b/", flat.get(1).key());
+        assertEquals(1, flat.get(0).object().orElseThrow().size().getAsLong());
+    }
+
+    @Test
+    void aListingThatFailsIsNotShort() throws Exception {
+        Store nowhere = Servers.missing();
+        UncheckedIOException failed =
+                assertThrows(UncheckedIOException.class, () -> nowhere.list("").count());
+        assertEquals(Kind.NO_BUCKET, ((TidegateException) failed.getCause()).kind());
+    }
+
+    @ParameterizedTest
+    @MethodSource("io.tidegate.Servers#all")
+    void failuresHaveTypes(Store store) throws Exception {
+        TidegateException missing = fails(Kind.NOT_FOUND, () -> store.stat("nothing"));
+        assertEquals("head", missing.operation());
+        assertEquals(store.location() + "/nothing", missing.object());
+        assertTrue(missing.attempts() >= 1);
+        assertInstanceOf(NoSuchFileException.class, missing.getCause());
+        assertTrue(missing.getMessage().contains("/nothing"), missing.getMessage());
+        fails(Kind.NOT_FOUND, () -> store.get("nothing"));
+        fails(Kind.NOT_FOUND, () -> store.reader("nothing"));
+        store.put("here", new byte[1]);
+        Options createOnly = Options.of("create_only", "true");
+        TidegateException exists =
+                fails(
+                        Kind.ALREADY_EXISTS,
+                        () -> store.put("here", ByteBuffer.allocate(2), createOnly));
+        assertInstanceOf(FileAlreadyExistsException.class, exists.getCause());
+        assertEquals(1, store.stat("here").size().getAsLong());
+    }
+
+    @Test
+    void optionsAreRefusedByName() throws Exception {
+        Store store = Tidegate.shared().open("memory://options");
+        Options unknown = Options.of("colour", "blue");
+        for (org.junit.jupiter.api.function.Executable call :
+                List.<org.junit.jupiter.api.function.Executable>of(
+                        () -> Tidegate.shared(unknown),
+                        () -> Tidegate.shared().open("memory://options", unknown),
+                        () -> store.put("a", ByteBuffer.allocate(1), unknown),
+                        () -> store.writer("a", unknown),
+                        () -> store.reader("a", unknown),
+                        () -> store.list("", unknown),
+                        () -> store.copy("a", store, "b", unknown))) {
+            assertTrue(fails(Kind.INVALID_INPUT, call).getMessage().contains("`colour`"));
+        }
+        String misplaced =
+                fails(Kind.INVALID_INPUT, () -> store.writer("a", Options.of("memory", "1MiB")))
+                        .getMessage();
+        assertTrue(misplaced.contains("`memory`"), misplaced);
+        String wrong =
+                fails(Kind.INVALID_INPUT, () -> Tidegate.shared(Options.of("memory", "much")))
+                        .getMessage();
+        assertTrue(wrong.contains("`memory`") && wrong.contains("`much`"), wrong);
+    }
+
+    @Test
+    void halfOfACharacterIsNoKey() throws Exception {
+        Store store = Tidegate.shared().open("memory://half");
+        fails(Kind.INVALID_INPUT, () -> store.put("a\ud83c", new byte[1]));
+        assertEquals(0, store.list("").count());
+    }
+
+    @Test
+    void replacesOnlyTheNamedObject() throws Exception {
+        Store store = Servers.embedded();
+        ObjectInfo first = store.put("replaces", new byte[] {1});
+        store.put(
+                "replaces", ByteBuffer.wrap(new byte[] {2}), Options.none().and("replaces", first));
+        fails(
+                Kind.REPLACED,
+                () ->
+                        store.put(
+                                "replaces",
+                                ByteBuffer.wrap(new byte[] {3}),
+                                Options.none().and("replaces", first)));
+        assertArrayEquals(new byte[] {2}, store.get("replaces"));
+    }
+}
