@@ -6,16 +6,13 @@ import asyncio
 import errno
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from glob import has_magic
 from typing import Any
-
-from fsspec.utils import other_paths
 
 from .. import _native
 from .._errors import NoBucketError, NotFoundError, UnsupportedError
 from .._settings import native_options
 from ..aio._start import run
-from ._listings import ListedFileSystem
+from ._names import NamedFileSystem, copied_to
 from ._settings import call_options, check_known, check_newest
 
 #: How many keys are deleted at a time: of a tree of any size, no more than these are held.
@@ -30,7 +27,7 @@ _CHANGED_BY_A_COPY = frozenset({"encryption", "storage_class"})
 _MOVED_AT_ONCE = 128
 
 
-class TreeFileSystem(ListedFileSystem):
+class TreeFileSystem(NamedFileSystem):
     """A file system that copies, moves and removes what it lists."""
 
     # Copies.
@@ -258,9 +255,11 @@ class TreeFileSystem(ListedFileSystem):
         self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None
     ) -> tuple[list[str], list[str]]:
         """What is to be moved, and where to: as fsspec decides it for copies."""
-        sources = await self._expand_path(path1, recursive=recursive, maxdepth=maxdepth)
         is_text = isinstance(path1, str)
-        is_pattern = is_text and has_magic(path1)
+        paths = [self._strip_protocol(path) for path in ([path1] if is_text else path1)]
+        patterns = await self._patterns(paths)
+        sources = await self._expanded(paths, patterns, recursive, maxdepth)
+        is_pattern = is_text and bool(patterns)
         if not recursive:
             if not is_text:
                 await self._refuse_directories(sources)
@@ -270,9 +269,9 @@ class TreeFileSystem(ListedFileSystem):
                 return [], []
             raise IsADirectoryError(f"{path1!r} is a directory: mv with recursive=True moves it")
         if isinstance(path2, str):
-            is_into = path2.endswith("/") or await self._isdir(path2)
-            is_inside = is_text and (len(sources) == 1 if is_pattern else is_into and not path1.endswith("/"))
-            targets = other_paths(sources, self._strip_protocol(path2), exists=is_inside, flatten=not is_text)
+            is_directory = path2.endswith("/") or await self._isdir(path2)
+            target = self._strip_protocol(path2)
+            targets = copied_to(sources, path1, target, is_pattern=is_pattern, is_directory=is_directory)
         else:
             targets = self._strip_protocol(path2)
         if maxdepth is not None:
@@ -288,9 +287,7 @@ class TreeFileSystem(ListedFileSystem):
     async def _tops(self, paths: Any) -> set[str]:
         """The paths that the removal of all trees at ``paths`` begins with."""
         stripped = [self._strip_protocol(path) for path in ([paths] if isinstance(paths, str) else paths)]
-        if any(has_magic(path) for path in stripped):
-            stripped = await self._expand_path(stripped)
-        return _outermost(stripped)
+        return _outermost(await self._expand_path(stripped) if stripped else [])
 
     # Removal.
 
@@ -321,8 +318,9 @@ class TreeFileSystem(ListedFileSystem):
                 await self._rm_tree(top)
             return
         paths = [self._strip_protocol(each) for each in ([path] if isinstance(path, str) else path)]
-        if recursive or any(has_magic(each) for each in paths):
-            paths = await self._files_of(paths, recursive, maxdepth)
+        patterns = await self._patterns(paths)
+        if recursive or patterns:
+            paths = await self._files_of(paths, patterns, recursive, maxdepth)
         by_bucket: dict[str, list[str]] = {}
         for each in paths:
             bucket, key = self._split(each)
@@ -337,13 +335,13 @@ class TreeFileSystem(ListedFileSystem):
                 for key in keys:
                     self.forget(self._joined(bucket, key))
 
-    async def _files_of(self, paths: list[str], recursive: bool, maxdepth: int | None) -> list[str]:
+    async def _files_of(self, paths: list[str], patterns: set[str], recursive: bool, maxdepth: int | None) -> list[str]:
         """The files that the paths and patterns name, with ``recursive`` also those at most ``maxdepth`` deep in the
         directories that they name. Directories stay: their files may be deeper."""
         files: set[str] = set()
         directories: list[tuple[str, int | None]] = []
         for path in paths:
-            if has_magic(path):
+            if path in patterns:
                 below = None if maxdepth is None else maxdepth - 1
                 for name, info in (await self._glob(path, maxdepth=maxdepth, detail=True)).items():
                     if info["type"] == "directory":
