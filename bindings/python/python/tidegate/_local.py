@@ -69,3 +69,26 @@ def _refused(message: str) -> Error:
 
 def is_directory(path: str | os.PathLike[str]) -> IsADirectoryError:
     return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+
+
+def are_one_name(one: str, other: str) -> bool:
+    """Whether the file system takes both paths for one file, whose directories may not exist yet: it may ignore case, or
+    the form of a character. A file is made beside them for a moment, if their directory can be written to."""
+    # It takes some milliseconds to import.
+    import tempfile
+
+    one, other = os.path.abspath(one), os.path.abspath(other)
+    if one == other:
+        return True
+    top = os.path.commonpath([one, other])
+    while not os.path.isdir(top):
+        top = os.path.dirname(top)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".tidegate-", dir=top) as probe:
+            first, second = (os.path.join(probe, os.path.relpath(path, top)) for path in (one, other))
+            os.makedirs(os.path.dirname(first), exist_ok=True)
+            with open(first, "xb"):
+                return os.path.lexists(second)
+    except OSError:
+        # Nothing can be written there, neither file.
+        return False

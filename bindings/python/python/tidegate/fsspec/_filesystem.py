@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any, cast
 
 from fsspec.asyn import _run_coros_in_chunks
-from fsspec.callbacks import DEFAULT_CALLBACK, Callback
-from fsspec.utils import isfilelike
 
 from .. import _native
 from .._errors import InvalidInputError
 from .._files import TextFile, checked_mode
 from .._reader import Reader
 from .._settings import native_options
-from .._wait import ProgressCallback, wait
+from .._wait import wait
 from ..aio import Reader as AsyncReader
 from ..aio import Store as AsyncStore
 from ..aio import Writer as AsyncWriter
 from ..aio._start import run
 from ._blocking import with_blocking_calls
 from ._read import CachedFile, ReadFile
-from ._settings import call_options, check_newest, check_read_options
+from ._settings import check_newest, check_read_options
 from ._transaction import ObjectTransaction
-from ._trees import TreeFileSystem
+from ._transfers import TransferFileSystem
 from ._written import AsyncWrittenFile, DeferredFile, WrittenFile
 
 #: Bytes that are read at a time into a file object.
@@ -32,7 +29,7 @@ _PIECE = 4 << 20
 
 
 @with_blocking_calls
-class ObjectFileSystem(TreeFileSystem):
+class ObjectFileSystem(TransferFileSystem):
     """Objects of one kind of store as files, whose paths are ``bucket/key``.
 
     A directory is a prefix that ends with ``/``: it is there while an object is below it. Making one sends nothing, and
@@ -123,57 +120,6 @@ class ObjectFileSystem(TreeFileSystem):
             await self._store(bucket).put(key, value, **given)
         finally:
             self.forget(self._joined(bucket, key))
-
-    async def _put_file(
-        self,
-        lpath: str | os.PathLike[str],
-        rpath: str,
-        mode: str | None = None,
-        callback: Callback = DEFAULT_CALLBACK,
-        **options: Any,
-    ) -> None:
-        if os.path.isdir(lpath):
-            await self._makedirs(rpath, exist_ok=True)
-            return
-        bucket, key = self._located(rpath)
-        given = self._write_options({"mode": mode, **options})
-        callback.set_size(os.stat(lpath).st_size)
-        progress = _reported(callback, given.pop("progress", None))
-        try:
-            object = await self._store(bucket).upload(lpath, key, progress=progress, **given)
-        finally:
-            self.forget(self._joined(bucket, key))
-        callback.absolute_update(object.size)
-
-    async def _get_file(self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, **options: Any) -> None:
-        check_newest(options)
-        if isfilelike(lpath):
-            return await self._read_into(rpath, lpath, callback)
-        if os.path.isdir(lpath) and await self._is_only_directory(rpath):
-            return
-        try:
-            bucket, key = self._located(rpath)
-            store = self._store(bucket)
-            if callback is DEFAULT_CALLBACK:
-                await store.download(key, lpath)
-                return
-            callback.set_size((await self._info(rpath))["size"])
-            progress = _reported(callback, None)
-            object = await store.download(key, lpath, progress=progress)
-            callback.absolute_update(object.size)
-        except (FileNotFoundError, IsADirectoryError):
-            if not await self._is_only_directory(rpath):
-                raise
-            os.makedirs(lpath, exist_ok=True)
-
-    async def _read_into(self, rpath: str, file: Any, callback: Callback) -> None:
-        bucket, key = self._located(rpath)
-        reader = await self._store(bucket).reader(key)
-        callback.set_size(reader.size)
-        async with reader:
-            while data := await reader.read(_PIECE):
-                file.write(data)
-                callback.relative_update(len(data))
 
     # Directories.
 
@@ -359,10 +305,6 @@ class ObjectFileSystem(TreeFileSystem):
         native = cast("_native.Writer", await run(store.native().writer(key, native_options(given))))
         return AsyncWrittenFile(self, self._joined(bucket, key), native, progress)
 
-    def _write_options(self, given: dict[str, Any]) -> dict[str, Any]:
-        self._check_writable()
-        return self._settings.write | call_options(given)
-
 
 async def _range(
     store: AsyncStore, key: str, start: int, end: int | None, if_unchanged: _native.Object | None = None
@@ -380,16 +322,3 @@ def _attributes(object: _native.Object) -> dict[str, Any]:
         for name in (*names, "metadata", "storage_class", "encryption")
         if getattr(object, name)
     }
-
-
-def _reported(callback: Callback, progress: ProgressCallback | None) -> ProgressCallback | None:
-    """Tells both of the progress. fsspec's default callback does nothing, and is not called."""
-    if callback is DEFAULT_CALLBACK:
-        return progress
-
-    def report(figures: _native.Progress) -> None:
-        callback.absolute_update(figures.acknowledged)
-        if progress is not None:
-            progress(figures)
-
-    return report

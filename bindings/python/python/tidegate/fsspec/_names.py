@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from glob import has_magic
-from typing import Any
+from itertools import combinations
+from typing import Any, ClassVar
+from unicodedata import category, normalize
 
 from fsspec.asyn import _run_coros_in_chunks
 from fsspec.utils import other_paths
 
+from .._local import are_one_name
 from ._listings import ListedFileSystem
 
 
@@ -18,6 +23,9 @@ class NamedFileSystem(ListedFileSystem):
     Keys may contain ``*``, ``?`` and ``[``. A path is a pattern only if there is no object and no directory of exactly
     this name.
     """
+
+    #: Whether its files are those of the local disk.
+    local_file: ClassVar[bool] = False
 
     async def _patterns(self, paths: Collection[str]) -> set[str]:
         """Those of the paths, which have no protocol, that are patterns."""
@@ -49,6 +57,17 @@ class NamedFileSystem(ListedFileSystem):
         patterns = set() if assume_literal else await self._patterns(paths)
         return await self._expanded(paths, patterns, recursive, maxdepth)
 
+    async def _named(self, path: Any, recursive: bool, maxdepth: int | None) -> tuple[list[str], bool]:
+        """What ``path`` names for a copy, and whether it is one pattern. As fsspec decides it, a single path or pattern names
+        no directories, unless all that is in them is copied too."""
+        paths = [self._strip_protocol(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
+        patterns = await self._patterns(paths)
+        sources = await self._expanded(paths, patterns, recursive, maxdepth)
+        is_text = isinstance(path, str)
+        if is_text and (not recursive or maxdepth is not None):
+            sources = [each for each in sources if not await self._is_only_directory(each)]
+        return sources, is_text and bool(patterns)
+
     async def _expanded(
         self, paths: Collection[str], patterns: set[str], recursive: bool, maxdepth: int | None
     ) -> list[str]:
@@ -72,6 +91,40 @@ class NamedFileSystem(ListedFileSystem):
             raise FileNotFoundError(", ".join(paths))
         return sorted(found)
 
+    # What is there.
+
+    async def _is_only_directory(self, path: str) -> bool:
+        """Whether there is a directory of this name, and no object."""
+        try:
+            await self._file_info(path)
+        except (FileNotFoundError, IsADirectoryError):
+            return await self._isdir(path)
+        return False
+
+    async def _only_files(self, paths: list[str]) -> list[str]:
+        return [path for path in paths if (await self._info(path))["type"] == "file"]
+
+    # Targets.
+
+    def _real_path(self, path: str) -> str:
+        """The same text for all names of one place."""
+        return path
+
+    def _place(self, path: str) -> str:
+        """As :meth:`_real_path`, also of a path with its protocol."""
+        return self._real_path(self._joined(*self._split(self._strip_protocol(path))))
+
+    async def _refuse_shared_targets(self, pairs: list[tuple[str, str]], did: str) -> None:
+        """Fails if two objects have one target in this file system. Two directories may."""
+        for group in sharing(pairs, self._place, on_disk=self.local_file):
+            await self._refuse_two_files(group, did)
+
+    async def _refuse_two_files(self, group: list[tuple[str, str]], did: str) -> None:
+        files = set(await self._only_files([source for source, _ in group]))
+        group = [pair for pair in group if pair[0] in files]
+        if len(group) > 1:
+            raise two_files(group, did)
+
 
 def copied_to(sources: list[str], path: Any, target: str, *, is_pattern: bool, is_directory: bool) -> list[str]:
     """Where copies of the sources that ``path`` names go, as fsspec decides it. ``is_directory`` says so of the target."""
@@ -79,3 +132,44 @@ def copied_to(sources: list[str], path: Any, target: str, *, is_pattern: bool, i
     is_inside = is_text and (len(sources) == 1 if is_pattern else is_directory and not path.endswith("/"))
     targets: list[str] = other_paths(sources, target, exists=is_inside, flatten=not is_text)
     return targets
+
+
+def check_counts(sources: Sized, targets: Sized, did: str) -> None:
+    if len(sources) != len(targets):
+        raise ValueError(f"nothing was {did}: {len(sources)} sources have {len(targets)} targets")
+
+
+def sharing(
+    pairs: Iterable[tuple[str, str]], place: Callable[[str], str], *, on_disk: bool
+) -> Iterator[list[tuple[str, str]]]:
+    """The sources and targets whose targets are one place, in groups. The disk is asked whether it takes two names that
+    are alike for one."""
+    by_place: dict[str, list[tuple[str, str]]] = {}
+    for pair in pairs:
+        by_place.setdefault(place(pair[1]), []).append(pair)
+    yield from (group for group in by_place.values() if len(group) > 1)
+    if on_disk:
+        alike: dict[str, list[str]] = {}
+        for path in by_place:
+            alike.setdefault(_folded(path), []).append(path)
+        for paths in alike.values():
+            for one, other in combinations(paths, 2):
+                if are_one_name(one, other):
+                    yield by_place[one] + by_place[other]
+
+
+def _folded(path: str) -> str:
+    """The same text for all paths that some file system may take for one."""
+    if not path.isascii():
+        path = normalize("NFD", "".join(letter for letter in path if category(letter) != "Cf"))
+    return _IGNORED_AT_END.sub("", normalize("NFD", path.casefold()))
+
+
+_IGNORED_AT_END = re.compile(r"[. ]+(?=/|$)")
+
+
+def two_files(group: list[tuple[str, str]], did: str) -> ValueError:
+    """The error about sources whose targets are one place."""
+    (one, target), (other, its_target), *_ = group
+    where = repr(target) if target == its_target else f"{target!r}, which is also {its_target!r}"
+    return ValueError(f"nothing was {did}: {one!r} and {other!r} would both go to {where}")

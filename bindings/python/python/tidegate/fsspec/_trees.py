@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
+
+from fsspec.utils import stringify_path
 
 from .. import _native
 from .._errors import NoBucketError, NotFoundError, UnsupportedError
 from .._settings import native_options
 from ..aio._start import run
-from ._names import NamedFileSystem, copied_to
+from ._names import NamedFileSystem, check_counts, copied_to
 from ._settings import call_options, check_known, check_newest
 
 #: How many keys are deleted at a time: of a tree of any size, no more than these are held.
@@ -71,23 +72,31 @@ class TreeFileSystem(NamedFileSystem):
         await self._makedirs(path2, exist_ok=True)
 
     async def _copy(
-        self, path1: Any, path2: Any, recursive: bool = False, on_error: Any = None, **options: Any
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        on_error: Any = None,
+        maxdepth: int | None = None,
+        **options: Any,
     ) -> None:
-        """As fsspec's own, but an object that is gone is an error also in a tree, unless ``on_error="ignore"``. Lists have
-        one target for each source."""
+        """As fsspec's own, but an object that is gone is an error also in a tree, unless ``on_error="ignore"``. Two objects
+        with one target are a :class:`ValueError`, and nothing is copied."""
         if isinstance(path1, list) and isinstance(path2, list):
-            targets = {self._real_path(self._joined(*self._split(self._strip_protocol(path)))) for path in path2}
-            if not len(path1) == len(path2) == len(targets):
-                raise ValueError(f"nothing was copied: {len(path1)} sources have {len(targets)} targets")
-        await super()._copy(path1, path2, recursive=recursive, on_error=on_error or "raise", **options)
-
-    async def _is_only_directory(self, path: str) -> bool:
-        """Whether there is a directory of this name, and no object."""
-        try:
-            await self._file_info(path)
-        except (FileNotFoundError, IsADirectoryError):
-            return await self._isdir(path)
-        return False
+            sources, targets = path1, path2
+        else:
+            sources, is_pattern = await self._named(path1, recursive, maxdepth)
+            if not sources:
+                return
+            targets = path2
+            if not isinstance(path2, list):
+                target = stringify_path(path2)
+                is_directory = target.endswith("/") or await self._isdir(target)
+                target = self._strip_protocol(target)
+                targets = copied_to(sources, path1, target, is_pattern=is_pattern, is_directory=is_directory)
+        check_counts(sources, targets, "copied")
+        await self._refuse_shared_targets(list(zip(sources, targets, strict=True)), "copied")
+        await super()._copy(sources, targets, on_error=on_error or "raise", **options)
 
     # Moves.
 
@@ -135,8 +144,7 @@ class TreeFileSystem(NamedFileSystem):
         is_tree = recursive and maxdepth is None and not is_listed
         if is_listed:
             sources, targets = self._strip_protocol(path1), self._strip_protocol(path2)
-            if len(sources) != len(targets):
-                raise ValueError(f"nothing was moved: {len(sources)} sources have {len(targets)} targets")
+            check_counts(sources, targets, "moved")
             await self._refuse_directories(sources)
         else:
             sources, targets = await self._moves(path1, path2, recursive, maxdepth)
@@ -195,10 +203,6 @@ class TreeFileSystem(NamedFileSystem):
         """Makes a directory at its new place. What was in it has been moved."""
         await self._cp_directory(source, target)
 
-    def _real_path(self, path: str) -> str:
-        """The same text for all names of one place."""
-        return path
-
     async def _refuse_directories(self, paths: list[str]) -> None:
         files = set(await self._only_files(paths))
         if directory := next((path for path in paths if path not in files), None):
@@ -214,12 +218,7 @@ class TreeFileSystem(NamedFileSystem):
                 raise ValueError(f"nothing was moved: {target!r} is in the source of the move")
             if not self._split(target)[1] and not await self._is_only_directory(source):
                 self._located(target)
-        times = Counter(self._real_path(target) for _, target in pairs)
-        shared = [source for source, target in pairs if times[self._real_path(target)] > 1]
-        files = set(await self._only_files(shared))
-        times = Counter(self._real_path(target) for source, target in pairs if source in files)
-        if twice := [target for target, count in times.items() if count > 1]:
-            raise ValueError(f"nothing was moved: {twice[0]!r} would be the target of {times[twice[0]]} files")
+        await self._refuse_shared_targets(pairs, "moved")
 
     async def _rm_emptied(self, path: str, targets: dict[str, str]) -> list[str]:
         """Ends the directories of a tree whose files were moved: moves their marks, and returns what else is in it.
@@ -280,9 +279,6 @@ class TreeFileSystem(NamedFileSystem):
             pairs = [pair for pair in zip(sources, targets, strict=True) if pair[0] in files]
             sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
         return sources, targets
-
-    async def _only_files(self, paths: list[str]) -> list[str]:
-        return [path for path in paths if (await self._info(path))["type"] == "file"]
 
     async def _tops(self, paths: Any) -> set[str]:
         """The paths that the removal of all trees at ``paths`` begins with."""
