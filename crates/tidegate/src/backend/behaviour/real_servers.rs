@@ -155,8 +155,8 @@ const LACKS: &[Lack] = &[
         ..lack(
             "rclone_s3",
             "two_commits_at_once_give_one_object",
-            "the object is published, and it is not there",
-            "it loses the object if a session is completed twice at once",
+            "the object is published, and it is not there or PreconditionFailed, HTTP 412",
+            "it loses the object, or the object's metadata, if a session is completed twice at once",
         )
     },
     lack(
