@@ -292,6 +292,79 @@ def test_a_moved_directory_keeps_modes_and_what_is_no_file_stays(local):
 # Copies.
 
 
+@pytest.fixture(params=["on_embedded", "in_memory", "on_azurite"])
+def slashes(request):
+    """A file system, and a store of its bucket with keys that end with a slash: a mark of a directory, and data. (MinIO
+    takes no data there, and fake-gcs-server has no such keys.)"""
+    place = request.getfixturevalue(request.param)
+    fs, folder = place.fs(skip_instance_cache=True), place.folder()
+    bucket, key = folder.split("/")
+    store = fs._blocking_store(bucket)
+    for name, data in {"d/": b"", "d/a": b"1", "d/sub/": b"data", "d/mark/": b"", "d/sub/b": b"2"}.items():
+        store.put(f"{key}/{name}", data)
+
+    def keys(below):
+        return [each.key.removeprefix(f"{key}/{below}") for each in store.list(f"{key}/{below}")]
+
+    return fs, folder, store, keys
+
+
+def test_a_tree_is_copied_with_all_keys_that_end_with_a_slash(slashes):
+    fs, folder, store, keys = slashes
+    all_keys = ["/", "/a", "/mark/", "/sub/", "/sub/b"]
+    fs.cp(f"{folder}/d", f"{folder}/e", recursive=True)
+    assert keys("e") == all_keys
+    fs.cp(f"{folder}/d/", f"{folder}/f/", recursive=True)
+    assert keys("f") == all_keys
+    fs.cp(f"{folder}/d", f"{folder}/in/", recursive=True)
+    assert keys("in/d") == all_keys
+    fs.cp(f"{folder}/d/*", f"{folder}/p/", recursive=True)
+    assert keys("p") == all_keys[1:]
+    fs.cp(f"{folder}/d", f"{folder}/m", recursive=True, maxdepth=1)
+    assert keys("m") == ["/a"]
+    fs.cp([f"{folder}/d/sub", f"{folder}/d/mark"], [f"{folder}/l", f"{folder}/l2/"])
+    fs.cp_file(f"{folder}/d/sub/", f"{folder}/l3/")
+    assert keys("l") == ["/", "2/", "3/"]
+    key = folder.split("/")[1]
+    assert store.get(f"{key}/e/sub/") == store.get(f"{key}/l3/") == b"data"
+    assert len(keys("d")) == len(all_keys)
+
+
+def test_marks_are_copied_on_minio(on_minio):
+    fs, folder = on_minio.fs(skip_instance_cache=True), on_minio.folder()
+    bucket, key = folder.split("/")
+    store = fs._blocking_store(bucket)
+    for name in ("d/", "d/a", "d/empty/"):
+        store.put(f"{key}/{name}", b"")
+    fs.cp(f"{folder}/d", f"{folder}/e", recursive=True)
+    assert [each.key for each in store.list(f"{key}/e")] == [f"{key}/e/", f"{key}/e/a", f"{key}/e/empty/"]
+
+
+def test_a_mark_does_not_stop_a_copy_that_replaces_nothing(on_embedded):
+    fs, folder = on_embedded.fs(skip_instance_cache=True, create_only=True), on_embedded.folder()
+    bucket, key = folder.split("/")
+    store = fs._blocking_store(bucket)
+    for name, data in {"d/": b"", "d/a": b"1", "e/": b"", "x/": b"data", "y/": b"other"}.items():
+        store.put(f"{key}/{name}", data)
+    fs.cp(f"{folder}/d/", f"{folder}/e/", recursive=True)
+    assert fs.find(f"{folder}/e") == [f"{folder}/e/a"]
+    with pytest.raises(FileExistsError):
+        fs.cp(f"{folder}/x/", f"{folder}/y/", recursive=True)
+    assert store.get(f"{key}/y/") == b"other"
+
+
+def test_data_that_a_bucket_cannot_have_is_named(on_embedded, embedded):
+    fs, folder, other = on_embedded.fs(skip_instance_cache=True), on_embedded.folder(), Bucket(embedded.endpoint).name
+    bucket, key = folder.split("/")
+    fs._blocking_store(bucket).put(f"{key}/d/", b"")
+    fs._blocking_store(bucket).put(f"{key}/d/a", b"1")
+    fs.cp(f"{folder}/d/", other, recursive=True)
+    assert fs.find(other) == [f"{other}/a"]
+    fs._blocking_store(bucket).put(f"{key}/d/", b"data")
+    with pytest.raises(IsADirectoryError, match="/d/"):
+        fs.cp(f"{folder}/d/", other, recursive=True)
+
+
 def test_a_copy_is_made_with_the_options_of_writes_that_concern_copies(on_minio, minio):
     folder = on_minio.folder()
     on_minio.fs().pipe_file(f"{folder}/a", b"1", content_type="text/x-own", metadata={"of": "object"})

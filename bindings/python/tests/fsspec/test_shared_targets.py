@@ -132,3 +132,15 @@ def test_a_key_with_dots_leads_to_no_file_outside_the_target(in_memory, tmp_path
     with pytest.raises(ValueError, match="nothing was downloaded: .* is not in "):
         fs.get(f"{folder}/d", f"{tmp_path}/a/b", recursive=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tree_with_one_file_at_its_top_keeps_its_names(fs, folder, tmp_path):
+    fs.pipe({f"{folder}/d/a": b"1", f"{folder}/d/deep/b": b"2"})
+    fs.cp(f"{folder}/d", f"{folder}/e", recursive=True, maxdepth=1)
+    fs.get(f"{folder}/d", f"{tmp_path}/down", recursive=True, maxdepth=1)
+    fs.put(f"{tmp_path}/down", f"{folder}/up", recursive=True, maxdepth=1)
+    fs.mv(f"{folder}/d", f"{folder}/moved", recursive=True, maxdepth=1)
+    fs.invalidate_cache()
+    found = [name.removeprefix(f"{folder}/") for name in fs.find(folder)]
+    assert found == ["d/deep/b", "e/a", "moved/a", "up/a"]
+    assert (tmp_path / "down" / "a").read_bytes() == b"1"

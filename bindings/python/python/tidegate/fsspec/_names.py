@@ -126,12 +126,17 @@ class NamedFileSystem(ListedFileSystem):
             raise two_files(group, did)
 
 
-def copied_to(sources: list[str], path: Any, target: str, *, is_pattern: bool, is_directory: bool) -> list[str]:
-    """Where copies of the sources that ``path`` names go, as fsspec decides it. ``is_directory`` says so of the target."""
+def copied_to(
+    sources: list[str], path: Any, target: str, strip: Callable[[str], str], *, is_pattern: bool, is_directory: bool
+) -> list[str]:
+    """Where copies of the sources that ``path`` names go, as fsspec decides it. ``is_directory`` says so of the target, and
+    ``strip`` takes the protocol of a source away."""
     is_text = isinstance(path, str)
     is_inside = is_text and (len(sources) == 1 if is_pattern else is_directory and not path.endswith("/"))
-    targets: list[str] = other_paths(sources, target, exists=is_inside, flatten=not is_text)
-    return targets
+    # fsspec takes what all names begin with for the top of the tree: with ``maxdepth``, that may be a single file.
+    tops = [strip(path)] if is_text and not is_pattern else []
+    targets: list[str] = other_paths([*tops, *sources], target, exists=is_inside, flatten=not is_text)
+    return targets[len(tops) :]
 
 
 def check_counts(sources: Sized, targets: Sized, did: str) -> None:

@@ -259,6 +259,9 @@ class LocalFileSystem(ObjectFileSystem):
     def _real_path(self, path: str) -> str:
         return os.path.realpath(path)
 
+    async def _cp_directory(self, path1: str, path2: str, options: dict[str, Any]) -> None:
+        await self._makedirs(path2, exist_ok=True)
+
     async def _mv_directory(self, source: str, target: str) -> None:
         await super()._mv_directory(source, target)
         shutil.copymode(self._path(source), self._path(target))

@@ -44,7 +44,9 @@ class TransferFileSystem(TreeFileSystem):
             if not isinstance(lpath, list):
                 target = make_path_posix(lpath)
                 is_directory = target.endswith("/") or os.path.isdir(target)
-                targets = copied_to(sources, rpath, target, is_pattern=is_pattern, is_directory=is_directory)
+                targets = copied_to(
+                    sources, rpath, target, self._strip_protocol, is_pattern=is_pattern, is_directory=is_directory
+                )
                 _refuse_outside(target, sources, targets)
         check_counts(sources, targets, "downloaded")
         targets = [make_path_posix(each) for each in targets]
@@ -75,7 +77,14 @@ class TransferFileSystem(TreeFileSystem):
                 target = stringify_path(rpath)
                 is_directory = target.endswith("/") or await self._isdir(target)
                 target = self._strip_protocol(target)
-                targets = copied_to(sources, lpath, target, is_pattern=is_pattern, is_directory=is_directory)
+                targets = copied_to(
+                    sources,
+                    lpath,
+                    target,
+                    LocalFileSystem._strip_protocol,
+                    is_pattern=is_pattern,
+                    is_directory=is_directory,
+                )
         check_counts(sources, targets, "uploaded")
         files = [pair for pair in zip(sources, targets, strict=True) if not os.path.isdir(pair[0])]
         for group in sharing(files, self._place, on_disk=self.local_file):

@@ -39,7 +39,7 @@ class TreeFileSystem(NamedFileSystem):
         self._check_writable()
         (bucket, key), (to_bucket, to_key) = (self._split(self._strip_protocol(path)) for path in (path1, path2))
         if not key or (not to_key and await self._is_only_directory(path1)):
-            await self._cp_directory(path1, path2)
+            await self._cp_directory(path1, path2, call_options(options))
             return
         self._located(path2)
         try:
@@ -47,7 +47,7 @@ class TreeFileSystem(NamedFileSystem):
         except FileNotFoundError:
             if not await self._is_only_directory(path1):
                 raise
-            await self._cp_directory(path1, path2)
+            await self._cp_directory(path1, path2, call_options(options))
 
     async def _cp_key(self, source: tuple[str, str], target: tuple[str, str], options: dict[str, Any]) -> None:
         given = self._copy_settings() | options
@@ -68,8 +68,29 @@ class TreeFileSystem(NamedFileSystem):
         finally:
             self.forget(self._joined(*target))
 
-    async def _cp_directory(self, path1: str, path2: str) -> None:
+    async def _cp_directory(self, path1: str, path2: str, options: dict[str, Any]) -> None:
+        """Copies what has the name of a directory with a slash: its mark, or an object with data, which no listing of files
+        has. What is in the directory is copied by itself."""
         await self._makedirs(path2, exist_ok=True)
+        (bucket, key), (to_bucket, to_key) = (self._split(self._strip_protocol(path)) for path in (path1, path2))
+        if not key:
+            return
+        try:
+            mark = await self._store(bucket).head(f"{key}/")
+        except (FileNotFoundError, IsADirectoryError):
+            return
+        if not to_key:
+            if mark.size:
+                raise IsADirectoryError(
+                    f"{key + '/'!r} has data, and cannot be copied to a bucket without a name there"
+                )
+            return
+        try:
+            await self._cp_key((bucket, f"{key}/"), (to_bucket, f"{to_key}/"), options)
+        except FileExistsError:
+            # Of two marks, neither has anything to lose.
+            if mark.size:
+                raise
 
     async def _copy(
         self,
@@ -93,7 +114,9 @@ class TreeFileSystem(NamedFileSystem):
                 target = stringify_path(path2)
                 is_directory = target.endswith("/") or await self._isdir(target)
                 target = self._strip_protocol(target)
-                targets = copied_to(sources, path1, target, is_pattern=is_pattern, is_directory=is_directory)
+                targets = copied_to(
+                    sources, path1, target, self._strip_protocol, is_pattern=is_pattern, is_directory=is_directory
+                )
         check_counts(sources, targets, "copied")
         await self._refuse_shared_targets(list(zip(sources, targets, strict=True)), "copied")
         await super()._copy(sources, targets, on_error=on_error or "raise", **options)
@@ -201,7 +224,7 @@ class TreeFileSystem(NamedFileSystem):
 
     async def _mv_directory(self, source: str, target: str) -> None:
         """Makes a directory at its new place. What was in it has been moved."""
-        await self._cp_directory(source, target)
+        await self._makedirs(target, exist_ok=True)
 
     async def _refuse_directories(self, paths: list[str]) -> None:
         files = set(await self._only_files(paths))
@@ -270,7 +293,9 @@ class TreeFileSystem(NamedFileSystem):
         if isinstance(path2, str):
             is_directory = path2.endswith("/") or await self._isdir(path2)
             target = self._strip_protocol(path2)
-            targets = copied_to(sources, path1, target, is_pattern=is_pattern, is_directory=is_directory)
+            targets = copied_to(
+                sources, path1, target, self._strip_protocol, is_pattern=is_pattern, is_directory=is_directory
+            )
         else:
             targets = self._strip_protocol(path2)
         if maxdepth is not None:
