@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import gzip
+import io
 import secrets
 
 import fsspec
@@ -170,6 +171,47 @@ def test_a_file_is_continued(fs, folder):
     with fs.open(path, "a") as file:
         file.write("four\n")
     assert fs.cat(path) == b"one\ntwo\nthree\nfour\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("how", ["fs.open", "fsspec.open", "wrapped"])
+def test_a_continued_text_has_one_byte_order_mark(fs, folder, tmp_path, encoding, how):
+    """As of Python's own files: at the beginning."""
+    path = f"{folder}/text"
+    url = fs.unstrip_protocol(path)
+
+    def opened():
+        match how:
+            case "fs.open":
+                return fs.open(path, "at", encoding=encoding)
+            case "fsspec.open":
+                return fsspec.open(url, "at", encoding=encoding, auto_mkdir=False, **fs.storage_options)
+            case "wrapped":
+                return io.TextIOWrapper(fs.open(path, "ab"), encoding=encoding)
+
+    for part in ("one", "two", "", "three"):
+        for file in (opened(), open(tmp_path / "own", "a", encoding=encoding)):
+            with file as text:
+                text.write(part)
+    assert fs.cat(path) == (tmp_path / "own").read_bytes()
+    assert fs.cat(path).decode(encoding) == "onetwothree"
+
+
+def test_a_file_that_is_continued_is_at_its_end(in_memory):
+    fs, path = in_memory.fs(), f"{in_memory.folder()}/file"
+    fs.pipe(path, b"one\n")
+    with fs.open(path, "ab") as file:
+        assert file.seekable() and file.seek(0, io.SEEK_END) == file.seek(4) == file.seek(0, io.SEEK_CUR) == 4
+        for to in ((0,), (5,), (-1, io.SEEK_END), (1, io.SEEK_CUR)):
+            with pytest.raises(io.UnsupportedOperation):
+                file.seek(*to)
+        file.write(b"two\n")
+        assert file.seek(0, io.SEEK_END) == 8
+    assert fs.cat(path) == b"one\ntwo\n"
+    with pytest.raises(ValueError, match="closed"):
+        file.seek(0, io.SEEK_END)
+    with fs.open(path, "wb") as file:
+        assert not file.seekable()
 
 
 def test_a_file_whose_continuation_fails_is_as_it_was(fs, folder):

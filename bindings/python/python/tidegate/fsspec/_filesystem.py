@@ -230,6 +230,7 @@ class ObjectFileSystem(TransferFileSystem):
         native = cast("_native.Writer", wait(store.native().writer(key, native_options(given))))
         file_type = WrittenFile if autocommit else DeferredFile
         file = file_type(self, self._joined(bucket, key), native, progress)
+        file.is_appended = what == "a"
         if before is not None:
             try:
                 with before:

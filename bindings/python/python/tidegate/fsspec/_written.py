@@ -33,6 +33,21 @@ class WrittenFile(Writer):
         super().__init__(native, progress)
         self.fs = fs
         self.path = path
+        #: Whether its mode is ``ab``.
+        self.is_appended = False
+
+    def seekable(self) -> bool:
+        """Whether :meth:`seek` has a place to go to. It has in mode ``ab``: Python's text files ask only a file that says so
+        for its position, and write the byte order mark of their encoding at position 0 alone."""
+        return self.is_appended
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Stays at the end, in mode ``ab``. No other place can be written to."""
+        if self.is_appended:
+            at = self.tell()
+            if (offset, whence) in ((at, io.SEEK_SET), (0, io.SEEK_CUR), (0, io.SEEK_END)):
+                return at
+        raise io.UnsupportedOperation("seek: an object is written from its beginning to its end")
 
     @property
     def full_name(self) -> str:
