@@ -24,7 +24,10 @@ pub(crate) struct WriteOptions {
     create_only: bool,
     replaces: Option<tidegate::Object>,
     preserve: bool,
+    /// All but the metadata and the tags.
     attributes: Attributes,
+    metadata: Option<BTreeMap<String, String>>,
+    tags: Option<BTreeMap<String, String>>,
 }
 
 impl WriteOptions {
@@ -73,10 +76,10 @@ impl WriteOptions {
             "expires" => attributes.expires = Some(given.get()?),
             "metadata" => {
                 let metadata: BTreeMap<String, String> = given.get()?;
-                attributes.metadata =
-                    metadata.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+                let lower = metadata.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+                self.metadata = Some(lower.collect());
             }
-            "tags" => attributes.tags = given.get()?,
+            "tags" => self.tags = Some(given.get()?),
             "storage_class" => attributes.storage_class = Some(given.get()?),
             "encryption" => attributes.encryption = Some(encryption(&given.get::<String>()?)?),
             _ => return Err(given.unknown()),
@@ -94,14 +97,10 @@ impl WriteOptions {
         attributes.content_disposition = given.content_disposition.or(attributes.content_disposition);
         attributes.content_language = given.content_language.or(attributes.content_language);
         attributes.expires = given.expires.or(attributes.expires);
-        if !given.metadata.is_empty() {
-            attributes.metadata = given.metadata;
-        }
-        if !given.tags.is_empty() {
-            attributes.tags = given.tags;
-        }
         attributes.storage_class = given.storage_class.or(attributes.storage_class);
         attributes.encryption = given.encryption;
+        self.metadata.get_or_insert(std::mem::take(&mut attributes.metadata));
+        self.tags.get_or_insert(std::mem::take(&mut attributes.tags));
         self.attributes = attributes;
         self
     }
@@ -131,7 +130,10 @@ impl WriteOptions {
         if let Some(object) = self.replaces {
             builder = builder.replaces(object);
         }
-        builder.attributes(self.attributes).preserve(self.preserve)
+        let mut attributes = self.attributes;
+        attributes.metadata = self.metadata.unwrap_or_default();
+        attributes.tags = self.tags.unwrap_or_default();
+        builder.attributes(attributes).preserve(self.preserve)
     }
 
     /// Sets those that a copy inside a store has.
@@ -158,6 +160,12 @@ impl WriteOptions {
         }
         if self.create_only {
             builder = builder.create_only();
+        }
+        if let Some(metadata) = self.metadata {
+            builder = builder.metadata(metadata);
+        }
+        if let Some(tags) = self.tags {
+            builder = builder.tags(tags);
         }
         Ok(builder.attributes(self.attributes))
     }

@@ -146,6 +146,32 @@ def test_copy_and_rename(store, memory):
     assert not store.exists("a") and store.get("z") == b"1"
 
 
+def test_a_copy_may_leave_metadata_and_tags_behind(minio_bucket):
+    options = reached(minio_bucket)
+    store = tidegate.Store(minio_bucket.url(""), **options)
+    given = {"metadata": {"origin": "test"}, "tags": {"team": "a"}, "content_type": "text/x"}
+    store.put("a", b"1", **given)
+    store.copy("a", "b", metadata={}, tags={})
+    tidegate.copy(minio_bucket.url("a"), minio_bucket.url("c"), source=options, target=options, tags={})
+    assert (store.head("c").metadata, store.tags("c")) == ({"origin": "test"}, {})
+    assert (store.head("b").metadata, store.tags("b"), store.head("b").content_type) == ({}, {}, "text/x")
+    # To the same key.
+    for taken in ["metadata", "tags"]:
+        given[taken] = {}
+        store.copy("a", "a", **{taken: {}})
+        assert (store.head("a").metadata, store.tags("a")) == (given["metadata"], given["tags"])
+
+
+def test_a_copy_through_this_machine_may_leave_metadata_and_tags_behind(store, minio_bucket):
+    store.put("a", b"1", metadata={"origin": "test"}, tags={"team": "a"})
+    minio = reached(minio_bucket)
+    target = tidegate.Store(minio_bucket.url(""), **minio)
+    for options in [{}, {"metadata": {}}, {"tags": {}}]:
+        tidegate.copy(f"{store.url}/a", minio_bucket.url("b"), source=dict(store._options), target=minio, **options)
+        assert target.head("b").metadata == options.get("metadata", {"origin": "test"})
+        assert target.tags("b") == options.get("tags", {"team": "a"})
+
+
 def test_a_rename_to_another_spelling_of_the_key_removes_nothing(minio_bucket):
     """MinIO drops slashes at the beginning of a key: both names are one object."""
     store = tidegate.Store(minio_bucket.url().rstrip("/"), **reached(minio_bucket))

@@ -140,7 +140,8 @@ class Calls(StoreSettings):
         self, key: str, to_key: str, *, to: StoreSettings | None = None, **options: Unpack[CopyOptions]
     ) -> _native.Object:
         """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are
-        not in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
+        not in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine. Attributes
+        that are given replace the source's; with ``{}`` as metadata or tags the copy has none."""
         progress = options.pop("progress", None)
         target = (to or self).native()
         return cast("_native.Object", wait(self.native().copy(key, target, to_key, native_options(options)), progress))

@@ -37,6 +37,8 @@ pub struct CopySource {
     pub key: String,
     /// The object as it was described. A copy is of this object, or fails with [`FaultKind::Replaced`].
     pub object: Object,
+    /// Whether a copy for which no tags are given gets the source's tags; otherwise the copy has none.
+    pub keeps_tags: bool,
 }
 
 impl CopySource {

@@ -311,7 +311,12 @@ impl PendingUpload {
         let key = self.pending.record_name().key();
         let verified =
             self.upload.verify(object, self.pending.size(), Some(self.pending.checksum), Operation::Head)?;
-        let from = CopySource { location: self.upload.backend.location().to_owned(), key, object: verified };
+        let from = CopySource {
+            location: self.upload.backend.location().to_owned(),
+            key,
+            object: verified,
+            keeps_tags: true,
+        };
         let mut upload = Upload::new(
             root,
             &self.pending.write.key,

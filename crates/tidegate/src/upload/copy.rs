@@ -1,5 +1,6 @@
 //! The builder of copies within one store, which the store makes itself.
 
+use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::sync::Arc;
 
@@ -39,6 +40,9 @@ pub struct CopyBuilder {
     /// The source object, where the caller has described it already.
     described: Option<Object>,
     options: WriteOptions,
+    /// The metadata and the tags of the copy; `None`: the source's.
+    metadata: Option<BTreeMap<String, String>>,
+    tags: Option<BTreeMap<String, String>>,
     progress: Progress,
 }
 
@@ -46,7 +50,19 @@ impl CopyBuilder {
     pub(crate) fn new(from: Context, key: String, to: Context, to_key: String) -> Self {
         let progress = to.engine().progress.part();
         let options = WriteOptions::default();
-        Self { from, key, to, to_key, part_size: None, concurrency: None, described: None, options, progress }
+        Self {
+            from,
+            key,
+            to,
+            to_key,
+            part_size: None,
+            concurrency: None,
+            described: None,
+            options,
+            metadata: None,
+            tags: None,
+            progress,
+        }
     }
 
     /// Fail with [`ErrorKind::AlreadyExists`] where the target has an object, by the store's own condition at
@@ -57,9 +73,22 @@ impl CopyBuilder {
     }
 
     /// The attributes in which the copy differs from its source. Attributes that are not set here are kept;
-    /// metadata and tags are each kept or replaced as a whole.
+    /// metadata and tags are each kept, where these are empty, or replaced as a whole.
     pub fn attributes(mut self, attributes: Attributes) -> Self {
         self.options.attributes = attributes;
+        self
+    }
+
+    /// Gives the copy this user metadata instead of its source's. With an empty map the copy has none. Names are in lower
+    /// case.
+    pub fn metadata(mut self, metadata: BTreeMap<String, String>) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// Gives the copy these tags instead of its source's. With an empty map the copy has none.
+    pub fn tags(mut self, tags: BTreeMap<String, String>) -> Self {
+        self.tags = Some(tags);
         self
     }
 
@@ -96,6 +125,12 @@ impl CopyBuilder {
         let mut options = self.options;
         let given = std::mem::take(&mut options.attributes);
         options.attributes = merged(given, from.object.attributes.clone());
+        if let Some(metadata) = self.metadata {
+            options.attributes.metadata = metadata;
+        }
+        if let Some(tags) = self.tags {
+            options.attributes.tags = tags;
+        }
         let capabilities = self.to.capabilities();
         let part_size = self.part_size.or(self.to.engine().part_size);
         let way = CopyMethod::choose(&capabilities, from.object.size, options.create_only, part_size);
@@ -107,7 +142,7 @@ impl CopyBuilder {
             };
             Error::new(kind, Operation::Copy, self.to.url(&self.to_key), none.to_string())
         })?;
-        if way != CopyMethod::Whole && options.attributes.tags.is_empty() {
+        if way != CopyMethod::Whole && from.keeps_tags && options.attributes.tags.is_empty() {
             options.attributes.tags = self.from.tags(&self.key, Operation::Copy, &self.progress).await?;
         }
         options.token = Some(self.to.engine().retry.token());
@@ -132,7 +167,9 @@ impl CopyBuilder {
             let url = self.to.url(&self.to_key);
             return Err(Error::new(ErrorKind::AlreadyExists, Operation::Copy, url, message));
         }
-        let changes = self.options.attributes != Attributes::default();
+        let changes = self.options.attributes != Attributes::default()
+            || self.metadata.as_ref().is_some_and(|metadata| *metadata != object.attributes.metadata)
+            || self.tags.as_ref().is_some_and(|tags| !tags.is_empty() || object.tag_count > 0);
         // Two in-memory stores of different engines may have the same name.
         let is_one_store = Arc::ptr_eq(self.from.backend(), self.to.backend());
         if changes || (!is_one_store && !self.to.head(&self.to_key).await?.is_same(&object)) {
@@ -164,7 +201,12 @@ impl CopyBuilder {
                            it copies the one that was described";
             return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, from.url(&self.key), message));
         }
-        Ok(CopySource { location: from.backend().location().to_owned(), key, object })
+        Ok(CopySource {
+            location: from.backend().location().to_owned(),
+            key,
+            object,
+            keeps_tags: self.tags.is_none(),
+        })
     }
 }
 

@@ -45,7 +45,8 @@ async def copy(
     **options: Unpack[CopyOptions],
 ) -> _native.Object:
     """Copies an object with its attributes: inside the store if one store has both and makes copies, otherwise through
-    this machine. ``source`` and ``target`` are options of the two stores.
+    this machine. ``source`` and ``target`` are options of the two stores. Attributes that are given replace the object's;
+    with ``{}`` as metadata or tags the copy has none.
     """
     (place, key), (to_place, to_key) = split(url), split(to_url)
     from_store, to_store = store_of(place, dict(source or {})), store_of(to_place, dict(target or {}))

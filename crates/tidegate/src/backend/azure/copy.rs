@@ -66,7 +66,7 @@ pub(super) async fn copy(
     let shared = &azure.container.shared;
     let source = AzureContainer::new(shared, container_of(&from.location)?)?;
     let mut options = options.clone();
-    if options.attributes.tags.is_empty() && from.object.tag_count > 0 {
+    if from.keeps_tags && options.attributes.tags.is_empty() && from.object.tag_count > 0 {
         // A copy has no tags if none are sent.
         options.attributes.tags = tags::tags(&source, &from.key, attempt).await.map_err(unread_tags)?;
     }

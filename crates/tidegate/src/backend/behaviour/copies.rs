@@ -1,5 +1,7 @@
 //! Copies and renames that a store makes itself.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::types::object::Attributes;
 use crate::{ErrorKind, Tidegate};
@@ -152,6 +154,11 @@ pub(super) async fn a_copy_by_the_engine_keeps_what_its_source_has(store: &TestS
         assert!(told.token != source.token || !keeps, "a copy has a token of its own");
         if let Some(admin) = store.admin().filter(|_| keeps) {
             assert_eq!(admin.tags(&to, Attempt::FIRST).await.unwrap(), options.attributes.tags, "{to}");
+            let bare = copy().metadata(BTreeMap::new()).tags(BTreeMap::new()).run().await.unwrap();
+            let told = face.head(&to).await.unwrap();
+            assert!(told.is_same(&bare) && told.attributes.metadata.is_empty(), "{told:?}");
+            assert_eq!(told.attributes.content_type, source.attributes.content_type);
+            assert_eq!(admin.tags(&to, Attempt::FIRST).await.unwrap(), BTreeMap::new(), "{to}");
         }
         assert!(collect(store.store.get(&to, None, None, Attempt::FIRST).await.unwrap()).await == data);
     }

@@ -29,6 +29,11 @@ pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Obj
     let metadata = file.metadata().map_err(failed)?;
     target::check_readable(&metadata)?;
     let object = same_or_replaced(target::describe(target.key(), &metadata), same)?;
+    if object.size == 0 && !first_byte(&file).map_err(failed)?.is_empty() {
+        let message = "the system gives the file a size of 0, but it has bytes, as files below /proc do: open it as a file \
+                       and read it until it ends";
+        return Err(Fault::new(FaultKind::Unsupported, message));
+    }
     let range = clamp(range, object.size)?;
 
     let file = Arc::new(file);
@@ -64,6 +69,13 @@ pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Obj
 
 fn shrunk(error: io::Error) -> Fault {
     Fault::new(FaultKind::Source, "the file became shorter while it was read").with_source(error)
+}
+
+/// The first byte, if there is one.
+fn first_byte(file: &File) -> io::Result<Vec<u8>> {
+    let mut first = Vec::with_capacity(1);
+    rustix::io::pread(file, spare_capacity(&mut first), 0)?;
+    Ok(first)
 }
 
 fn read_full(file: &File, from: u64, want: usize) -> io::Result<Bytes> {

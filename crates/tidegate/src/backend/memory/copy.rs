@@ -35,7 +35,7 @@ impl Memory {
         let source = state.source(from)?;
         let (object, blocks) = (source.object.clone(), source.blocks.to_vec());
         let mut options = options.clone();
-        if options.attributes.tags.is_empty() {
+        if from.keeps_tags && options.attributes.tags.is_empty() {
             options.attributes.tags = object.attributes.tags.clone();
         }
         let condition = options.clone();

@@ -85,7 +85,8 @@ impl S3 {
         let mut request = self.copies(self.begin(Method::PUT, key, &[], options, attempt)?, from)?;
         set(&mut request.headers, "x-amz-metadata-directive", Some("REPLACE"))?;
         // Without this header the tags are copied. Stores that do not know the header have no tags.
-        let retags = (!options.attributes.tags.is_empty()).then_some("REPLACE");
+        let replaces_tags = !from.keeps_tags || !options.attributes.tags.is_empty();
+        let retags = replaces_tags.then_some("REPLACE");
         set(&mut request.headers, "x-amz-tagging-directive", retags)?;
         let (headers, result) = self.copied(request, "CopyObjectResult").await?;
         self.check_source(from, attempt).await?;

@@ -163,6 +163,15 @@ async fn a_file_that_shrinks_while_it_is_read_is_an_error() {
     assert!(body.stream.next().await.is_none());
 }
 
+/// Files below /proc have bytes, and a size of 0.
+#[tokio::test]
+async fn a_file_whose_size_the_system_does_not_tell_is_refused() {
+    let store = Local::new("/proc/self");
+    let refused = store.get("status", None, None, Attempt::FIRST).await.err().expect("it has bytes");
+    assert_eq!(refused.kind, FaultKind::Unsupported);
+    assert!(refused.message.contains("a size of 0, but it has bytes"), "{refused}");
+}
+
 #[tokio::test]
 async fn a_file_replaced_while_it_is_read_is_read_to_its_end() {
     let disk = disk();
