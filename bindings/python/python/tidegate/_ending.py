@@ -148,6 +148,13 @@ class Ending:
             is_journaled = native.strategy == "journal"
             _unpublished.tell_of_forgotten(native.url, why, is_journaled=is_journaled, is_persisted=self.is_persisted)
 
+    def drop_archive(self) -> None:
+        """As :meth:`drop_forgotten`, of an archive whose file system nobody has closed."""
+        if self.state is State.FAILED:
+            self.drop_failed()
+        elif self._drops():
+            _unpublished.tell_of_archive(self.native.url)
+
     def prepared(self, warning: str | None) -> None:
         """The bytes wait for a commit; ``warning`` says why the store may not keep them so long."""
         self._state = State.PREPARED

@@ -62,6 +62,13 @@ def tell_of_forgotten(url: str, why: str, *, is_journaled: bool, is_persisted: b
     _tell(url, why, how, NotClosedWarning)
 
 
+def tell_of_archive(url: str) -> None:
+    """fsspec's zip file system, which writes the file, has gone and was not closed. A program may have done all that it
+    knows of, so this warning is none that Python hides."""
+    why = "its zip file system was not closed before it was garbage-collected"
+    _tell(url, why, "close() of that file system publishes it: `file.fs.close()` if fsspec.open() has returned `file`")
+
+
 def tell_of_short_life(url: str, why: str) -> None:
     """The store may end an upload before its lifetime. The caller is about to get the upload, which an exception would take
     from it: where the filters make one of the warning, a record of the logger tells instead."""

@@ -8,6 +8,9 @@ had called that of the file. A file that somebody else refers to stays open: mor
 A wrapper that is garbage-collected writes its end too, and must not publish. Python tells it so beforehand: by an attribute,
 and by a method that a text file or a buffer above calls. Afterwards nothing shows the difference. So a wrapper that asks
 for the name of the file, which both do when they are made, gets a subclass of its class that does both.
+
+fsspec's zip file system has a ``ZipFile`` and keeps its file, which it closes in its ``__del__``, where nothing is published.
+Its ``close()`` ends the archive, so that closes the file too.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ._close_guard import is_finalizing
+from ._close_guard import Stopped, is_finalizing
 
 if TYPE_CHECKING:
     from ._ending import Ending
@@ -43,6 +46,14 @@ def _wrappers() -> tuple[type, ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in found if module in sys.modules)
 
 
+def _archive(caller: FrameType) -> Any:
+    """The zip file system of fsspec whose ``close`` is the caller; ``None`` if it is another function."""
+    module = sys.modules.get("fsspec.implementations.zip")
+    if module is None or caller.f_code is not module.ZipFileSystem.close.__code__:
+        return None
+    return caller.f_locals[caller.f_code.co_varnames[0]]
+
+
 @cache
 def _closing(wrapper: Any) -> type:
     def close(self: Any) -> None:
@@ -50,6 +61,14 @@ def _closing(wrapper: Any) -> type:
             wrapper.close(self)
             return
         ending: Ending = self._tidegate_ending
+        archive = _archive(sys._getframe(1))
+        if archive is not None and not ending.is_closed:
+            wrapper.close(self)
+            if ending.opening.stopped() is Stopped.FINALIZER:
+                ending.drop_archive()
+            else:
+                archive.fo.close()
+            return
         dropped: list[Any] = []
         ending.dropped = dropped
         try:
