@@ -86,3 +86,10 @@ def test_a_pattern_costs_one_listing_more(embedded):
     embedded.control("DELETE", "counts")
     fs.rm([f"{folder}/file-{n}" for n in range(4)])
     assert embedded.control("GET", "counts")["requests"] == {"DeleteObjects": 1}
+    fs.pipe({f"{folder}/from/file-{n}": b"1" for n in range(4)})
+    embedded.control("DELETE", "counts")
+    fs.cp(f"{folder}/from/*", f"{folder}/to/")
+    asked = embedded.control("GET", "counts")["requests"]
+    assert asked["CopyObject"] == 4 and asked["ListObjectsV2"] == 2, asked
+    # One for each copy, but none that asks whether a match is a directory: the listing says so.
+    assert asked.get("HeadObject", 0) <= 4, asked

@@ -126,7 +126,7 @@ def test_a_key_with_dots_leads_to_no_file_outside_the_target(in_memory, tmp_path
     fs.pipe({f"{folder}/d/a": b"1"})
 
     async def found(path, **options):
-        return [f"{folder}/d", f"{folder}/d/../../../x"]
+        return {f"{folder}/d": {"type": "directory"}, f"{folder}/d/../../../x": {"type": "file"}}
 
     monkeypatch.setattr(fs, "_find", found)
     with pytest.raises(ValueError, match="nothing was downloaded: .* is not in "):

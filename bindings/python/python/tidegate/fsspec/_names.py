@@ -55,41 +55,47 @@ class NamedFileSystem(ListedFileSystem):
         """As fsspec's own, but what has exactly the name of a pattern comes before all that the pattern matches."""
         paths = [self._strip_protocol(each) for each in ([path] if isinstance(path, str) else path)]
         patterns = set() if assume_literal else await self._patterns(paths)
-        return await self._expanded(paths, patterns, recursive, maxdepth)
+        return sorted(await self._expanded(paths, patterns, recursive, maxdepth))
 
     async def _named(self, path: Any, recursive: bool, maxdepth: int | None) -> tuple[list[str], bool]:
         """What ``path`` names for a copy, and whether it is one pattern. As fsspec decides it, a single path or pattern names
         no directories, unless all that is in them is copied too."""
         paths = [self._strip_protocol(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
         patterns = await self._patterns(paths)
-        sources = await self._expanded(paths, patterns, recursive, maxdepth)
-        is_text = isinstance(path, str)
+        found = await self._expanded(paths, patterns, recursive, maxdepth)
+        sources, is_text = sorted(found), isinstance(path, str)
         if is_text and (not recursive or maxdepth is not None):
-            sources = [each for each in sources if not await self._is_only_directory(each)]
+            # An object may have the name of a directory.
+            sources = [each for each in sources if found[each] == "file" or not await self._is_only_directory(each)]
         return sources, is_text and bool(patterns)
 
     async def _expanded(
         self, paths: Collection[str], patterns: set[str], recursive: bool, maxdepth: int | None
-    ) -> list[str]:
+    ) -> dict[str, str | None]:
+        """The paths that are found, and the types that listings say they have."""
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
-        found: set[str] = set()
+        found: dict[str, str | None] = {}
+
+        def add(infos: Any) -> None:
+            found.update((name, info["type"]) for name, info in infos.items())
+
         for path in paths:
             if path in patterns:
-                matches = await self._glob(path, maxdepth=maxdepth)
-                found.update(matches)
+                matches = await self._glob(path, maxdepth=maxdepth, detail=True)
+                add(matches)
                 if recursive and maxdepth != 1:
                     below = None if maxdepth is None else maxdepth - 1
                     for match in matches:
-                        found.update(await self._find(match, maxdepth=below, withdirs=True))
+                        add(await self._find(match, maxdepth=below, withdirs=True, detail=True))
                 continue
             if recursive:
-                found.update(await self._find(path, maxdepth=maxdepth, withdirs=True))
+                add(await self._find(path, maxdepth=maxdepth, withdirs=True, detail=True))
             if path not in found and (not recursive or await self._exists(path)):
-                found.add(path)
+                found[path] = None
         if not found:
             raise FileNotFoundError(", ".join(paths))
-        return sorted(found)
+        return found
 
     # What is there.
 
@@ -161,6 +167,22 @@ def sharing(
             for one, other in combinations(paths, 2):
                 if are_one_name(one, other):
                     yield by_place[one] + by_place[other]
+
+
+def real_paths() -> Callable[[str], str]:
+    """What :func:`os.path.realpath` says of paths, with one question to the disk for all of a directory."""
+    directories: dict[str, str] = {}
+
+    def real_path(path: str) -> str:
+        directory, name = os.path.split(path)
+        if name in ("", ".", ".."):
+            return os.path.realpath(path)
+        if directory not in directories:
+            directories[directory] = os.path.realpath(directory)
+        path = os.path.join(directories[directory], name)
+        return os.path.realpath(path) if os.path.islink(path) else path
+
+    return real_path
 
 
 def _folded(path: str) -> str:

@@ -12,7 +12,7 @@ from fsspec.utils import isfilelike, stringify_path
 
 from .. import _native
 from .._wait import ProgressCallback
-from ._names import check_counts, copied_to, sharing, two_files
+from ._names import check_counts, copied_to, real_paths, sharing, two_files
 from ._settings import call_options, check_newest
 from ._trees import TreeFileSystem
 
@@ -50,7 +50,7 @@ class TransferFileSystem(TreeFileSystem):
                 _refuse_outside(target, sources, targets)
         check_counts(sources, targets, "downloaded")
         targets = [make_path_posix(each) for each in targets]
-        for group in sharing(zip(sources, targets, strict=True), os.path.realpath, on_disk=True):
+        for group in sharing(zip(sources, targets, strict=True), real_paths(), on_disk=True):
             await self._refuse_two_files(group, "downloaded")
         return await super()._get(sources, targets, callback=callback, **options)
 

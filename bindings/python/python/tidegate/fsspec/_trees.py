@@ -280,7 +280,7 @@ class TreeFileSystem(NamedFileSystem):
         is_text = isinstance(path1, str)
         paths = [self._strip_protocol(path) for path in ([path1] if is_text else path1)]
         patterns = await self._patterns(paths)
-        sources = await self._expanded(paths, patterns, recursive, maxdepth)
+        sources = sorted(await self._expanded(paths, patterns, recursive, maxdepth))
         is_pattern = is_text and bool(patterns)
         if not recursive:
             if not is_text:
