@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -17,7 +18,7 @@ import pytest
 
 from harness.process import Server, free_port
 from harness.s3 import Bucket
-from packages.conftest import AARCH64, QEMU, ROOT, TOOLS, sh
+from packages.conftest import AARCH64, QEMU, ROOT, TOOLS, rows, sh
 
 CHIPS = {"amd64": "x86_64", "arm64": "aarch64"}
 IMAGE_USER = 65532
@@ -30,6 +31,15 @@ url, options = sys.argv[1], dict(word.split("=", 1) for word in sys.argv[2:])
 with tidegate.open(url, "w", **options) as file:
     file.write("hello, tide")
 assert tidegate.open(url, **options).read() == "hello, tide"
+"""
+
+#: The file system of Arrow that the wheel has, and no other.
+ARROW_STEPS = """
+import sys, pyarrow, pyarrow.parquet, tidegate.arrow
+url, options = sys.argv[1], dict(word.split("=", 1) for word in sys.argv[2:])
+table, files = pyarrow.table({"n": range(1000)}), tidegate.arrow.filesystem(url, **options)
+pyarrow.parquet.write_table(table, "table.parquet", filesystem=files)
+assert pyarrow.parquet.read_table("table.parquet", filesystem=files).equals(table)
 """
 
 
@@ -164,9 +174,38 @@ def test_the_wheel_in_a_new_environment(release, use, make_installed, embedded, 
     where = "a new venv, qemu-user" if emulator else "a new venv"
     use(make_installed([*emulator, folder / "bin/tidegate"]), wheel, where, began)
     if not emulator:
+        arrow = re.search(r"^pyarrow==.*$", (ROOT / "scripts/requirements.txt").read_text(), re.MULTILINE)[0]
+        sh(*python, "-m", "pip", "install", "--disable-pip-version-check", arrow, timeout=300)
+        sh(*python, "-W", "error", "-c", ARROW_STEPS, bucket.url(""), *words)
         # With its own program, not the one under test.
         env = {name: value for name, value in os.environ.items() if name != "TIDEGATE_BIN"}
         sh(*python, ROOT / "scripts/wheel-check", wheel, env=env)
+
+
+@pytest.mark.parametrize("chip", CHIPS.values())
+def test_the_c_library(release, tmp_path, chip):
+    """A program in C, compiled with what the archive holds."""
+    archive = release.file(f"tidegate-c-{{version}}-{chip}-unknown-linux-gnu.tar.gz")
+    began = time.monotonic()
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    prefix = tmp_path / archive.name.removesuffix(".tar.gz")
+    assert (prefix / "share/man/man3/tg_writer.3").exists()
+    symbols = sh("nm", "-D", "--defined-only", prefix / "lib/libtidegate.so.1").splitlines()
+    assert symbols and {line.split()[-1][:3] for line in symbols} == {"tg_"}
+    zig = [ROOT / ".tools/release-tools/bin/python", "-m", "ziglang"]
+    compilers = {"x86_64": ["cc"], "aarch64": [*zig, "cc", "-target", "aarch64-linux-gnu.2.36"]}
+    emulator = [] if chip == "x86_64" else [QEMU, "-L", AARCH64, "-E", f"LD_LIBRARY_PATH={prefix}/lib"]
+    env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig"), "LD_LIBRARY_PATH": f"{prefix}/lib"}
+    flags = sh("pkg-config", "--cflags", "--libs", "tidegate", env=env).split()
+    objects, program = tmp_path / "objects", tmp_path / "read_ranges"
+    objects.mkdir()
+    (objects / "table").write_bytes(b"0123456789")
+    sh(*compilers[chip], ROOT / "examples/c/read_ranges.c", *flags, "-o", program)
+    assert sh(*emulator, program, objects, "table", "1-2", env=env) == "1-2: 3132\n"
+    seconds = time.monotonic() - began
+    where = "a folder" + (", qemu-user" if emulator else "")
+    rows.append((archive.name, archive.stat().st_size, where, "compiled, read ranges", seconds))
 
 
 @pytest.fixture(scope="module")

@@ -353,6 +353,15 @@ def test_a_mark_does_not_stop_a_copy_that_replaces_nothing(on_embedded):
     assert store.get(f"{key}/y/") == b"other"
 
 
+def test_a_download_warns_of_data_that_no_directory_holds(slashes, tmp_path):
+    fs, folder, *_ = slashes
+    for _ in range(2):  # The second time, the directories are there.
+        with pytest.warns(UserWarning, match="/d/sub/' was not downloaded") as warned:
+            fs.get(f"{folder}/d/", str(tmp_path / "d"), recursive=True)
+        assert len(warned) == 1
+        assert (tmp_path / "d/sub/b").read_bytes() == b"2" and (tmp_path / "d/mark").is_dir()
+
+
 def test_data_that_a_bucket_cannot_have_is_named(on_embedded, embedded):
     fs, folder, other = on_embedded.fs(skip_instance_cache=True), on_embedded.folder(), Bucket(embedded.endpoint).name
     bucket, key = folder.split("/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from glob import has_magic
 from typing import Any
 
@@ -117,6 +118,7 @@ class TransferFileSystem(TreeFileSystem):
         if isfilelike(lpath):
             return await self._read_into(rpath, lpath, callback)
         if os.path.isdir(lpath) and await self._is_only_directory(rpath):
+            await self._warn_of_data(rpath)
             return
         try:
             bucket, key = self._located(rpath)
@@ -132,6 +134,20 @@ class TransferFileSystem(TreeFileSystem):
             if not await self._is_only_directory(rpath):
                 raise
             os.makedirs(lpath, exist_ok=True)
+            await self._warn_of_data(rpath)
+
+    async def _warn_of_data(self, path: str) -> None:
+        """Warns if the object that marks a directory has data, which no local directory can hold."""
+        bucket, key = self._split(self._strip_protocol(path))
+        if not key:
+            return
+        try:
+            mark = await self._store(bucket).head(f"{key}/")
+        except (FileNotFoundError, IsADirectoryError):
+            return
+        if mark.size:
+            name = f"{bucket}/{key}/"
+            warnings.warn(f"{name!r} was not downloaded: its name is that of a directory", stacklevel=2)
 
     async def _read_into(self, rpath: str, file: Any, callback: Callback) -> None:
         bucket, key = self._located(rpath)
