@@ -441,6 +441,22 @@ def test_a_name_that_is_no_key_removes_nothing(tidegate, on, tree):
     assert run.exit == 1 and "nothing removed" in run.err and on.keys() == ["t/a", "t/old"], run
 
 
+def test_a_bad_name_that_is_left_out_is_no_failure(tidegate, on, tree, tmp_path):
+    root = tree({"a": b"1", "cache/b": b"2"})
+    (root / "cache" / os.fsdecode(b"x\xff")).write_bytes(b"x")
+    on.put("t/old", b"x")
+    out = ("--exclude", "cache")
+    for command in (("sync", "--delete"), ("cp", "-r"), ("check",)):
+        run = tidegate(*command, *out, f"{root}/", on.url("t/"), env=on.env)
+        assert run.exit == 0 and on.keys() == ["t/a"], run
+    # In the target.
+    run = tidegate("sync", "--delete", *out, on.url("t/"), f"{root}/", env=on.env)
+    assert run.exit == 0 and len(os.listdir(root / "cache")) == 2, run
+    # What may be taken from the directory is missing.
+    run = tidegate("sync", *out, "--include", "cache/c", f"{root}/", on.url("t/"), env=on.env)
+    assert run.exit == 1 and "not UTF-8" in run.err, run
+
+
 def test_a_bad_name_does_not_stop_the_others(tidegate, on, tree):
     root = tree({f"f{number:03}": b"x" for number in range(200)})
     (root / os.fsdecode(b"a\xff")).write_bytes(b"x")

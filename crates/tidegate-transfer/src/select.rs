@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, future};
+use futures::{StreamExt, future};
 use tidegate::backend::Entry;
 use tidegate::location::Location;
 use tidegate::text::printable;
@@ -109,7 +109,12 @@ impl Selection {
                 !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root)
             }
         };
-        entries.try_filter(move |entry| future::ready(is_taken(entry))).boxed()
+        let filter = self.filter.clone();
+        let is_taken = move |entry: &Result<Entry>| match entry {
+            Ok(entry) => is_taken(entry),
+            Err(error) => !filter.leaves_out_unlisted(error),
+        };
+        entries.filter(move |entry| future::ready(is_taken(entry))).boxed()
     }
 
     fn note(&self, entry: &Entry, root: usize, notes: &ListingNotes) {

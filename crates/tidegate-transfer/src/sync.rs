@@ -290,7 +290,8 @@ impl SyncWork<'_> {
         self.warn_of_names();
         let goes_on = self.trees.rules.options.plants.has(Planted::RemovalAfterFailure);
         if !goes_on && (copied.is_err() || self.events.failures() > 0) {
-            if extra.as_ref().is_some_and(|extra| extra.count > 0) {
+            let has_failed = self.events.failures() > 0 || !matches!(copied, Err(Error::NotRemoved(_)));
+            if has_failed && extra.as_ref().is_some_and(|extra| extra.count > 0) {
                 self.events.warn(match before {
                     0 => "nothing removed, because not everything could be listed and copied",
                     _ => "nothing more removed, because not everything could be listed and copied",

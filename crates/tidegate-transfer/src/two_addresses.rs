@@ -88,10 +88,11 @@ pub(crate) async fn refuse_nested(from: &Place, to: &Place) -> Result {
     }
 }
 
-/// Whether one text is the other one without a part of it.
+/// Whether one key is the other one without some names.
 fn is_shortened(one: &str, other: &str) -> bool {
-    let begin = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let end = one.bytes().rev().zip(other.bytes().rev()).take_while(|(a, b)| a == b).count();
+    let (one, other): (Vec<_>, Vec<_>) = (one.split('/').collect(), other.split('/').collect());
+    let begin = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let end = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
     begin + end >= one.len().min(other.len())
 }
 
@@ -324,7 +325,9 @@ mod tests {
         {
             assert!(is_shortened(from, to), "{from} {to}");
         }
-        for (from, to) in [("x/k", "y/k"), ("a/one", "b/two"), ("src/one", "two")] {
+        for (from, to) in
+            [("x/k", "y/k"), ("a/one", "b/two"), ("src/one", "two"), ("ab/k", "xab/k"), ("a/bc", "a/b")]
+        {
             assert!(!is_shortened(from, to), "{from} {to}");
         }
     }

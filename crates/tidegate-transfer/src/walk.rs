@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use futures::{Stream, StreamExt};
 use tidegate::Object;
-use tidegate::backend::local::NotUtf8;
+use tidegate::backend::local::UnlistedName;
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::text::printable;
 
@@ -59,7 +59,12 @@ fn refused_link(link: &Path, directory: &Path) -> Error {
 
 /// Whether a listing's error is about one name that can be that of no object.
 fn is_name_without_key(error: &tidegate::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<NotUtf8>())
+    matches!(unlisted_name(error), Some(UnlistedName::NotUtf8 { .. }))
+}
+
+/// The one name that a listing's error is about; `None` if it is about more.
+pub(crate) fn unlisted_name(error: &tidegate::Error) -> Option<&UnlistedName> {
+    std::error::Error::source(error)?.downcast_ref()
 }
 
 /// The directory of the other tree of a command, by whatever path a walk comes there.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::listing::{TreeObject, sorted};
 use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt, TryStreamExt, future};
+use futures::{Stream, StreamExt, future};
 use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::{Location, local_root};
@@ -239,7 +239,11 @@ impl Tree {
     ) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
         let (names, root) = (names.clone(), self.prefix.len());
         let (has_entries, has_own_keys) = (self.has_entries.clone(), self.has_own_keys.clone());
-        self.store.list(&self.prefix).try_filter(move |entry| {
+        self.store.list(&self.prefix).filter(move |entry| {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => return future::ready(!names.leaves_out_unlisted(error)),
+            };
             has_entries.store(true, Relaxed);
             let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
             let key = entry.key().get(root..).unwrap_or_default();

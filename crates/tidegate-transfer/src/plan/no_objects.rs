@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use tidegate::text::printable;
 
 use crate::compare::key_of;
+use crate::error::Error;
 use crate::figures::count;
 use crate::merge::Pair;
 use crate::select::ObjectFilter;
-use crate::walk::Missed;
+use crate::walk::{Missed, unlisted_name};
 
 /// How many names of the target are described.
 const DESCRIBED: usize = 3;
@@ -49,6 +50,9 @@ impl NoObjects {
         match pair {
             Pair::SourceMissed(Missed::LeftOut(path, _)) => {
                 self.in_source.extend(key_of(self.source.as_deref(), path).map(str::to_owned));
+            }
+            Pair::SourceMissed(Missed::Failed(Error::Store(error))) => {
+                self.in_source.extend(unlisted_name(error).map(|unlisted| unlisted.name().to_owned()));
             }
             Pair::SourceMissed(Missed::Marker(url)) => {
                 let (described, all) = &mut self.markers;

@@ -7,6 +7,7 @@ use tidegate::Object;
 use super::pattern::{KeyPattern, Matches};
 use crate::error::{Error, Result};
 use crate::place::Place;
+use crate::walk::unlisted_name;
 
 /// Which objects to take, by name, time and size.
 #[derive(Clone, Debug, Default)]
@@ -106,6 +107,21 @@ impl ObjectFilter {
         Ok(self.takes(name, &object))
     }
 
+    /// Whether it leaves out this name and whatever may be below: the last pattern that matches it, or all names directly
+    /// below, excludes, and no later one includes.
+    pub(crate) fn leaves_out_below(&self, name: &str) -> bool {
+        let below = format!("{name}/\u{fffd}");
+        let matches = |(_, pattern): &&(bool, KeyPattern)| pattern.matches(name) || pattern.matches(&below);
+        let later = self.names.iter().rev().take_while(|named| !matches(named));
+        later.clone().all(|(takes, _)| !takes)
+            && self.names.iter().rev().nth(later.count()).is_some_and(|(takes, _)| !takes)
+    }
+
+    /// Whether it leaves out what a listing's error is about, so that it is none.
+    pub(crate) fn leaves_out_unlisted(&self, error: &tidegate::Error) -> bool {
+        unlisted_name(error).is_some_and(|unlisted| self.leaves_out_below(unlisted.name()))
+    }
+
     /// Whether the name alone is taken.
     pub fn takes_name(&self, key: &str) -> bool {
         let decides = self.names.iter().rev().find(|(_, pattern)| pattern.matches(key));
@@ -114,5 +130,30 @@ impl ObjectFilter {
             (None, Some((first_takes, _))) => !first_takes,
             (None, None) => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_an_excluded_directory_is_left_out_if_nothing_includes_it() {
+        let excludes = |patterns: &[&str]| {
+            patterns.iter().fold(ObjectFilter::default(), |filter, pattern| filter.exclude(pattern).unwrap())
+        };
+        for pattern in ["lost+found", "/lost+found", "lost+found/**", "/lost+found/*", "**", "lost*"] {
+            assert!(excludes(&[pattern]).leaves_out_below("lost+found"), "{pattern}");
+            assert!(excludes(&[pattern, "*.tmp"]).leaves_out_below("lost+found"), "{pattern}");
+            let includes = excludes(&[pattern]).include("lost+found/keep").unwrap();
+            assert!(!includes.leaves_out_below("lost+found"), "{pattern}");
+        }
+        for pattern in ["lost+found/*.tmp", "found", "*.tmp"] {
+            assert!(!excludes(&[pattern]).leaves_out_below("lost+found"), "{pattern}");
+        }
+        assert!(excludes(&["cache"]).leaves_out_below("cache/x\u{fffd}"));
+        assert!(excludes(&["bad*"]).leaves_out_below("bad\u{fffd}"));
+        assert!(!ObjectFilter::default().include("*.txt").unwrap().leaves_out_below("secret"));
+        assert!(!ObjectFilter::default().leaves_out_below("secret"));
     }
 }

@@ -275,10 +275,11 @@ impl Server {
         object
     }
 
-    /// The description as the memory below has it.
+    /// The description as the memory below has it, whose times are those of a clock.
     fn kept(&self, same: Option<&Object>) -> Option<Object> {
         let mut same = same?.clone();
         same.etag = same.etag.map(|tag| tag.replace("-o\"", "\""));
+        same.modified = None;
         Some(same)
     }
 }

@@ -16,11 +16,12 @@ pub(crate) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<
     }
 }
 
-/// Fails if `found` is not the object `same` that a removal is meant for.
+/// Fails if `found` is not the object `same` that a removal is meant for, also if another write has made it of the same bytes:
+/// two opposite moves would each remove what the other has copied.
 pub(crate) fn same_or_another(found: &Object, same: &Object) -> Result<(), Fault> {
     match found.has_tag_of(same) {
         None => Err(no_identity()),
-        Some(_) if !found.is_same(same) => Err(Fault::new(FaultKind::Replaced, ANOTHER)),
+        Some(_) if !found.is_of_one_write(same) => Err(Fault::new(FaultKind::Replaced, ANOTHER)),
         Some(_) => Ok(()),
     }
 }

@@ -96,7 +96,7 @@ pub(crate) use temp::Publish;
 use temp::Temp;
 pub use temp::unfinished_name;
 pub(crate) use waiting::{DROP_LIMIT, WaitedWork, Waiter, within_drop_limit};
-pub use walk::NotUtf8;
+pub use walk::UnlistedName;
 use walk::{TreeWalk, WalkItem, Want};
 
 /// A directory on a local disk. Nothing is read or created before its first use; a clone is the same store.

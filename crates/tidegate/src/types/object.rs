@@ -1,7 +1,7 @@
 //! An object's attributes, which a writer sets, and its description, which the store returns.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,23 @@ impl Object {
         sizes.is_none_or(|(ours, theirs)| ours == theirs) && self.has_tag_of(other) == Some(true)
     }
 
+    /// Whether `other` describes the object that one write has made: [`is_same`](Self::is_same), and nothing tells of another
+    /// write of the same bytes. Where tags are those of the bytes, a version, a writer token or a time does: both versions
+    /// are the same if both are known, the same holds for tokens, and the times are less than a second
+    /// apart (listings have fractions of a second, other answers have not).
+    pub(crate) fn is_of_one_write(&self, other: &Self) -> bool {
+        let versions = self.version.as_deref().zip(other.version.as_deref());
+        let tokens = self.token.as_deref().zip(other.token.as_deref());
+        let differs = |pair: Option<(&str, &str)>| pair.is_some_and(|(ours, theirs)| ours != theirs);
+        let apart = self.modified.zip(other.modified).map(|(ours, theirs)| {
+            ours.duration_since(theirs).or_else(|_| theirs.duration_since(ours)).unwrap_or_default()
+        });
+        self.is_same(other)
+            && !differs(versions)
+            && !differs(tokens)
+            && apart.is_none_or(|apart| apart < Duration::from_secs(1))
+    }
+
     /// Whether the description has a tag or a version, by which another answer can be known to be about the same
     /// object. An object without them is read by one request, and is read again from its beginning if that request
     /// breaks.
@@ -202,6 +219,31 @@ mod tests {
         let versioned = |etag, version: &str| Object { version: Some(version.to_owned()), ..tagged(etag) };
         assert!(versioned("e", "1").is_same(&versioned("f", "1")));
         assert!(!versioned("e", "1").is_same(&versioned("f", "2")));
+    }
+
+    #[test]
+    fn another_write_of_the_same_bytes_is_known_by_its_version_its_token_or_its_time() {
+        let at = |milliseconds| Some(std::time::UNIX_EPOCH + Duration::from_millis(milliseconds));
+        let one = Object {
+            version: Some("1".to_owned()),
+            token: Some("t".to_owned()),
+            modified: at(5000),
+            ..tagged("e")
+        };
+        let listed = Object { modified: at(5999), ..tagged("e") };
+        for same in [&one, &listed, &tagged("e")] {
+            assert!(one.is_of_one_write(same) && same.is_of_one_write(&one), "{same:?}");
+        }
+        for other in [
+            Object { version: Some("2".to_owned()), ..one.clone() },
+            Object { token: Some("u".to_owned()), ..one.clone() },
+            Object { modified: at(6000), ..one.clone() },
+            Object { modified: at(4000), ..listed },
+            Object { size: 1, ..one.clone() },
+            tagged("f"),
+        ] {
+            assert!(!one.is_of_one_write(&other) && !other.is_of_one_write(&one), "{other:?}");
+        }
     }
 
     #[test]

@@ -34,10 +34,46 @@ const OPEN: usize = 16;
 /// The most names of a directory that are sorted in memory: about 4 MiB. Few in tests, so that they sort in a file, too.
 const MOST_IN_MEMORY: usize = if cfg!(test) { 3 } else { 1 << 16 };
 
-/// The source of a listing's error about a name that is no key, and so that of no object. The listing continues.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the name is not UTF-8")]
-pub struct NotUtf8;
+/// The source of a listing's error about one name below the root. The listing continues.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnlistedName {
+    /// The name is no key, and so that of no object.
+    #[error("the name is not UTF-8")]
+    NotUtf8 {
+        /// The path below the root, with U+FFFD in place of bytes that are not UTF-8.
+        name: String,
+    },
+    /// The file cannot be described, or the directory cannot be read.
+    #[error("{name} could not be read")]
+    Unread {
+        /// The path below the root.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl UnlistedName {
+    /// The path below the root.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::NotUtf8 { name } | Self::Unread { name, .. } => name,
+        }
+    }
+}
+
+/// The fault of a name that cannot be read.
+fn unread(error: impl Into<io::Error>, path: &Path, key: &str) -> Fault {
+    let error = error.into();
+    // An `io::Error` is not `Clone`.
+    let source = match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::from(error.kind()),
+    };
+    let name = key.trim_end_matches('/').to_owned();
+    fault(error, path).with_source(UnlistedName::Unread { name, source })
+}
 
 /// The entries to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +277,7 @@ impl TreeWalk {
             }
             // The directory was removed, and its entries before it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.faults.push(fault(error, &path)),
+            Err(error) => self.faults.push(unread(error, &path, &below)),
         }
     }
 
@@ -268,7 +304,7 @@ impl TreeWalk {
                 return;
             }
             Ok(None) => invalid(format!("{} was replaced while it was listed", level.path.display())),
-            Err(error) => fault(error.into(), &level.path),
+            Err(error) => unread(error, &level.path, &level.below),
         };
         self.faults.push(failed);
         level.names = MergedRuns::default();
@@ -292,7 +328,8 @@ impl TreeWalk {
                     if self.want != Want::Sessions && self.leads_to_prefix(below, &name) {
                         let file = path.join(&*name);
                         let message = format!("{} is no key: its name is not UTF-8", file.display());
-                        self.faults.push(invalid(message).with_source(NotUtf8));
+                        let name = format!("{below}{name}");
+                        self.faults.push(invalid(message).with_source(UnlistedName::NotUtf8 { name }));
                     }
                     continue;
                 }
@@ -302,7 +339,7 @@ impl TreeWalk {
                     Ok(found) => FileKind::of(FileType::from_raw_mode(found.st_mode)),
                     Err(Errno::NOENT) => continue,
                     Err(error) => {
-                        self.faults.push(fault(error.into(), &path.join(&name)));
+                        self.faults.push(unread(error, &path.join(&name), &format!("{below}{name}")));
                         continue;
                     }
                 },
@@ -393,7 +430,7 @@ impl TreeWalk {
                         let key = key.trim_end_matches('/').to_owned();
                         Some(Ok(WalkItem::Entry(Entry::Other { key, kind: OtherKind::WayBack })))
                     }
-                    Some(Err(error)) => Some(Err(fault(error.into(), &path))),
+                    Some(Err(error)) => Some(Err(unread(error, &path, &key))),
                     Some(Ok(false)) | None => {
                         self.enter(child, path, key);
                         None
@@ -402,7 +439,7 @@ impl TreeWalk {
                 // Swapped for a link since its name was read.
                 Ok(Entered::Link(_)) => self.look_at(Name { name: name.to_owned(), kind: FileKind::Link }),
                 Ok(Entered::Missing) => None,
-                Err(error) => Some(Err(fault(error.into(), &path))),
+                Err(error) => Some(Err(unread(error, &path, &key))),
             };
         }
         if kind == FileKind::Link
@@ -414,7 +451,7 @@ impl TreeWalk {
         if kind == FileKind::WayBack {
             return Some(Ok(WalkItem::Entry(Entry::Other { key, kind: OtherKind::WayBack })));
         }
-        let failed = |error: Errno| fault(error.into(), &path);
+        let failed = |error: Errno| unread(error, &path, &key);
         // A name that is gone was removed meanwhile.
         let found = match statat(&*directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => found,
