@@ -33,18 +33,21 @@ class State(Enum):
 class Ending:
     """The state of one upload, and what decides it."""
 
-    __slots__ = ("_state", "dropped", "is_persisted", "native", "opening", "__weakref__")
+    __slots__ = ("_state", "dropped", "entered", "is_persisted", "native", "opening", "__weakref__")
 
     #: While a wrapper that has let go of the file closes: takes the file, if nobody else has a reference to it.
     dropped: list[Any] | None
     #: Whether somebody has a point from which the upload can be continued.
     is_persisted: bool
+    #: How many ``with`` blocks, and callers of ``__enter__``, have had the file.
+    entered: int
 
     def __init__(self, native: _native.Writer) -> None:
         self.native = native
         self.opening = Opening()
         self.dropped = None
         self.is_persisted = False
+        self.entered = 0
         self._state = State.OPEN
         _open[id(self)] = weakref.ref(self)
         _watch_exit()

@@ -90,5 +90,8 @@ def are_one_name(one: str, other: str) -> bool:
             with open(first, "xb"):
                 return os.path.lexists(second)
     except OSError:
-        # Nothing can be written there, neither file.
-        return False
+        # No file can be made there. Below it, both names may lead into one directory.
+        above, (other_above, other_name) = os.path.dirname(one), os.path.split(other)
+        if above == other_above or not (os.path.isdir(above) and os.path.isdir(other_above)):
+            return False
+        return os.path.samefile(above, other_above) and are_one_name(one, os.path.join(above, other_name))

@@ -64,7 +64,7 @@ def tell_of_forgotten(url: str, why: str, *, is_journaled: bool, is_persisted: b
 
 def tell_of_archive(url: str) -> None:
     """fsspec's zip file system, which writes the file, has gone and was not closed. A program may have done all that it
-    knows of, so this warning is none that Python hides."""
+    knows of, so this is no ``ResourceWarning``, which Python hides by default."""
     why = "its zip file system was not closed before it was garbage-collected"
     _tell(url, why, "close() of that file system publishes it: `file.fs.close()` if fsspec.open() has returned `file`")
 

@@ -9,8 +9,8 @@ A wrapper that is garbage-collected writes its end too, and must not publish. Py
 and by a method that a text file or a buffer above calls. Afterwards nothing shows the difference. So a wrapper that asks
 for the name of the file, which both do when they are made, gets a subclass of its class that does both.
 
-fsspec's zip file system has a ``ZipFile`` and keeps its file, which it closes in its ``__del__``, where nothing is published.
-Its ``close()`` ends the archive, so that closes the file too.
+fsspec's zip file system writes through a ``ZipFile``. It closes its file only in its ``__del__``, where nothing is
+published. So the ``close()`` of that file system closes the file too, unless the program has the file in a ``with`` block.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ def _closing(wrapper: Any) -> type:
         archive = _archive(sys._getframe(1))
         if archive is not None and not ending.is_closed:
             wrapper.close(self)
+            # The zip file system has entered its file too. The block of a program ends the file, torn or whole.
+            is_in_block = ending.entered > (getattr(archive.fo, "_ending", None) is ending)
             if ending.opening.stopped() is Stopped.FINALIZER:
                 ending.drop_archive()
-            else:
+            elif not is_in_block:
                 archive.fo.close()
             return
         dropped: list[Any] = []

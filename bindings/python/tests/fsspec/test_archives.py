@@ -66,6 +66,22 @@ def test_close_publishes_an_archive_whose_file_the_program_has_too(fs, path):
     file.close()
 
 
+def test_a_block_of_the_program_ends_the_file_of_an_archive(fs, path):
+    """Whatever the program still does in it: only its end says that the file is whole."""
+    for fails in (True, False):
+        try:
+            with fs.open(path, "wb") as file:
+                written = fsspec.filesystem("zip", fo=file, mode="w", skip_instance_cache=True)
+                written.pipe("a", b"1")
+                written.close()
+                assert not file.closed and not fs.exists(path)
+                if fails:
+                    raise Trouble
+        except Trouble:
+            assert fails and not fs.exists(path)
+    assert content(fs, path) == {"a": b"1"}
+
+
 # Python can only print the exception of a finalizer.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("filters", ["always", "error"])

@@ -161,11 +161,12 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         _ => {}
     }
     let source = match item.source.object.take() {
-        Some(object) => Some(object),
-        None if job.moves() || job.is_dry_run && item.source.listed.size.is_none() => {
+        // Equal times prove nothing of an object that may have been written again within its second: its token does.
+        Some(object) if !object.is_fresh || job.is_dry_run => Some(object),
+        listed if listed.is_some() || job.moves() || job.is_dry_run && item.source.listed.size.is_none() => {
             Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
         }
-        None => None,
+        _ => None,
     };
     if job.is_dry_run {
         refuse_obstacle(job, &item.to)?;

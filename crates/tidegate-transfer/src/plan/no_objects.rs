@@ -52,7 +52,9 @@ impl NoObjects {
                 self.in_source.extend(key_of(self.source.as_deref(), path).map(str::to_owned));
             }
             Pair::SourceMissed(Missed::Failed(Error::Store(error))) => {
-                self.in_source.extend(unlisted_name(error).map(|unlisted| unlisted.name().to_owned()));
+                self.in_source.extend(
+                    unlisted_name(error).map(|unlisted| unlisted.name().trim_end_matches('/').to_owned()),
+                );
             }
             Pair::SourceMissed(Missed::Marker(url)) => {
                 let (described, all) = &mut self.markers;

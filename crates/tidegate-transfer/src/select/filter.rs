@@ -107,19 +107,23 @@ impl ObjectFilter {
         Ok(self.takes(name, &object))
     }
 
-    /// Whether it leaves out this name and whatever may be below: the last pattern that matches it, or all names directly
-    /// below, excludes, and no later one includes.
-    pub(crate) fn leaves_out_below(&self, name: &str) -> bool {
-        let below = format!("{name}/\u{fffd}");
-        let matches = |(_, pattern): &&(bool, KeyPattern)| pattern.matches(name) || pattern.matches(&below);
-        let later = self.names.iter().rev().take_while(|named| !matches(named));
-        later.clone().all(|(takes, _)| !takes)
-            && self.names.iter().rev().nth(later.count()).is_some_and(|(takes, _)| !takes)
+    /// Whether it leaves out the name that a listing's error is about, and all that may be below; such an error is not
+    /// reported.
+    pub(crate) fn leaves_out_unlisted(&self, error: &tidegate::Error) -> bool {
+        unlisted_name(error).is_some_and(|unlisted| self.leaves_out_all(unlisted.name()))
     }
 
-    /// Whether it leaves out what a listing's error is about, so that it is none.
-    pub(crate) fn leaves_out_unlisted(&self, error: &tidegate::Error) -> bool {
-        unlisted_name(error).is_some_and(|unlisted| self.leaves_out_below(unlisted.name()))
+    /// Whether it leaves out a name, and all names below it: the last pattern that matches excludes, and no later one
+    /// includes. A pattern matches a directory, whose name ends with a slash, also by matching all names in it.
+    fn leaves_out_all(&self, name: &str) -> bool {
+        let directory = name.strip_suffix('/');
+        let within = directory.map(|directory| format!("{directory}/\u{fffd}"));
+        let name = directory.unwrap_or(name);
+        let matches = |pattern: &KeyPattern| {
+            pattern.matches(name) || within.as_ref().is_some_and(|within| pattern.matches(within))
+        };
+        let deciding = self.names.iter().rev().find(|(takes, pattern)| *takes || matches(pattern));
+        deciding.is_some_and(|(takes, _)| !takes)
     }
 
     /// Whether the name alone is taken.
@@ -143,17 +147,21 @@ mod tests {
             patterns.iter().fold(ObjectFilter::default(), |filter, pattern| filter.exclude(pattern).unwrap())
         };
         for pattern in ["lost+found", "/lost+found", "lost+found/**", "/lost+found/*", "**", "lost*"] {
-            assert!(excludes(&[pattern]).leaves_out_below("lost+found"), "{pattern}");
-            assert!(excludes(&[pattern, "*.tmp"]).leaves_out_below("lost+found"), "{pattern}");
+            assert!(excludes(&[pattern]).leaves_out_all("lost+found/"), "{pattern}");
+            assert!(excludes(&[pattern, "*.tmp"]).leaves_out_all("lost+found/"), "{pattern}");
             let includes = excludes(&[pattern]).include("lost+found/keep").unwrap();
-            assert!(!includes.leaves_out_below("lost+found"), "{pattern}");
+            assert!(!includes.leaves_out_all("lost+found/"), "{pattern}");
         }
         for pattern in ["lost+found/*.tmp", "found", "*.tmp"] {
-            assert!(!excludes(&[pattern]).leaves_out_below("lost+found"), "{pattern}");
+            assert!(!excludes(&[pattern]).leaves_out_all("lost+found/"), "{pattern}");
         }
-        assert!(excludes(&["cache"]).leaves_out_below("cache/x\u{fffd}"));
-        assert!(excludes(&["bad*"]).leaves_out_below("bad\u{fffd}"));
-        assert!(!ObjectFilter::default().include("*.txt").unwrap().leaves_out_below("secret"));
-        assert!(!ObjectFilter::default().leaves_out_below("secret"));
+        for pattern in ["a/", "a/*", "a/**"] {
+            assert!(excludes(&[pattern]).leaves_out_all("a/"), "{pattern}");
+            assert!(!excludes(&[pattern]).leaves_out_all("a"), "{pattern}: a file");
+        }
+        assert!(excludes(&["cache"]).leaves_out_all("cache/x\u{fffd}"));
+        assert!(excludes(&["bad*"]).leaves_out_all("bad\u{fffd}"));
+        assert!(!ObjectFilter::default().include("*.txt").unwrap().leaves_out_all("secret"));
+        assert!(!ObjectFilter::default().leaves_out_all("secret"));
     }
 }

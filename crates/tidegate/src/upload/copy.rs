@@ -169,7 +169,7 @@ impl CopyBuilder {
         }
         let changes = self.options.attributes != Attributes::default()
             || self.metadata.as_ref().is_some_and(|metadata| *metadata != object.attributes.metadata)
-            || self.tags.as_ref().is_some_and(|tags| !tags.is_empty() || object.tag_count > 0);
+            || self.tags.is_some();
         // Two in-memory stores of different engines may have the same name.
         let is_one_store = Arc::ptr_eq(self.from.backend(), self.to.backend());
         if changes || (!is_one_store && !self.to.head(&self.to_key).await?.is_same(&object)) {

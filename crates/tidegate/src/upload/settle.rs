@@ -133,24 +133,27 @@ impl Upload {
             settled => return settled,
         };
         match self.head_now().await {
-            Ok(Some(there)) if self.is_equal_copy(&there, &from.object) => Ok(there),
+            Ok(Some(there)) if self.is_equal_copy(&there, from) => Ok(there),
             _ => Err(uncertain),
         }
     }
 
-    /// Whether an object has the bytes, by a checksum, and the attributes that a copy of `source` was to have, and the
+    /// Whether an object has the bytes, by a checksum, and the attributes that a copy of `from` was to have, and the
     /// source's writer token.
-    fn is_equal_copy(&self, there: &Object, source: &Object) -> bool {
+    fn is_equal_copy(&self, there: &Object, from: &CopySource) -> bool {
+        let source = &from.object;
         let md5 = |object: &Object| object.other_checksums.get("md5").cloned();
         let checksums = |object: &Object| [object.crc64nvme.clone(), object.crc32c.clone(), md5(object)];
         let has_bytes = checksums(there)
             .iter()
             .zip(&checksums(source))
             .any(|(there, source)| there.is_some() && there == source);
+        let tags = self.options.attributes.tags.len();
+        let kept = if from.keeps_tags { source.tag_count } else { 0 };
         has_bytes
             && there.size == source.size
             && there.token == source.token
-            && there.tag_count == source.tag_count
+            && there.tag_count == if tags > 0 { tags as u64 } else { kept }
             && there.attributes == self.options.attributes
     }
 

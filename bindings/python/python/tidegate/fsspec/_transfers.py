@@ -139,7 +139,7 @@ class TransferFileSystem(TreeFileSystem):
     async def _warn_of_data(self, path: str) -> None:
         """Warns if the object that marks a directory has data, which no local directory can hold."""
         bucket, key = self._split(self._strip_protocol(path))
-        if not key:
+        if not key or self.local_file:
             return
         try:
             mark = await self._store(bucket).head(f"{key}/")

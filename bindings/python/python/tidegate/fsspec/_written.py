@@ -37,16 +37,11 @@ class WrittenFile(Writer):
         self.is_appended = False
 
     def seekable(self) -> bool:
-        """Whether :meth:`seek` has a place to go to. It has in mode ``ab``: Python's text files ask only a file that says so
-        for its position, and write the byte order mark of their encoding at position 0 alone."""
+        """In mode ``ab``, says that it is: Python's text files ask only such a file for its position, and write the byte order
+        mark of their encoding at position 0 alone. :meth:`seek` raises in every mode."""
         return self.is_appended
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Stays at the end, in mode ``ab``. No other place can be written to."""
-        if self.is_appended:
-            at = self.tell()
-            if (offset, whence) in ((at, io.SEEK_SET), (0, io.SEEK_CUR), (0, io.SEEK_END)):
-                return at
         raise io.UnsupportedOperation("seek: an object is written from its beginning to its end")
 
     @property

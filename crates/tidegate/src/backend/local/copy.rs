@@ -12,7 +12,7 @@ use super::fault::{blocking, fault};
 use super::target::{self, Target};
 use super::temp::{self, Publish, Temp};
 use super::waiting::Waiter;
-use super::{Local, part_etag};
+use super::{Local, part_etag, read};
 use crate::backend::copy::{check_range, gone};
 use crate::backend::{CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::types::location::local_root;
@@ -34,6 +34,7 @@ impl FileToCopy {
         let file = File::open(target.path()).map_err(failed)?;
         let source = Self { file, object: from.object.clone(), target };
         source.check_same()?;
+        read::check_size(&source.file, source.object.size, source.target.directory())?;
         Ok(source)
     }
 

@@ -29,11 +29,7 @@ pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Obj
     let metadata = file.metadata().map_err(failed)?;
     target::check_readable(&metadata)?;
     let object = same_or_replaced(target::describe(target.key(), &metadata), same)?;
-    if object.size == 0 && !first_byte(&file).map_err(failed)?.is_empty() {
-        let message = "the system gives the file a size of 0, but it has bytes, as files below /proc do: open it as a file \
-                       and read it until it ends";
-        return Err(Fault::new(FaultKind::Unsupported, message));
-    }
+    check_size(&file, object.size, target.directory())?;
     let range = clamp(range, object.size)?;
 
     let file = Arc::new(file);
@@ -71,11 +67,21 @@ fn shrunk(error: io::Error) -> Fault {
     Fault::new(FaultKind::Source, "the file became shorter while it was read").with_source(error)
 }
 
-/// The first byte, if there is one.
-fn first_byte(file: &File) -> io::Result<Vec<u8>> {
+/// Fails if a file whose size is said to be 0 has bytes: it would be taken for an empty one.
+pub(super) fn check_size(file: &File, size: u64, directory: &std::path::Path) -> Result<(), Fault> {
+    let failed = |error: io::Error| fault(error, directory);
     let mut first = Vec::with_capacity(1);
-    rustix::io::pread(file, spare_capacity(&mut first), 0)?;
-    Ok(first)
+    if size > 0
+        || rustix::io::pread(file, spare_capacity(&mut first), 0).map_err(|error| failed(error.into()))? == 0
+    {
+        return Ok(());
+    }
+    if file.metadata().map_err(failed)?.len() > 0 {
+        return Err(Fault::new(FaultKind::Source, "the file became longer while it was read"));
+    }
+    let message = "the system gives the file a size of 0, but it has bytes, as files below /proc do: open it as a file and \
+                   read it until it ends";
+    Err(Fault::new(FaultKind::Unsupported, message))
 }
 
 fn read_full(file: &File, from: u64, want: usize) -> io::Result<Bytes> {

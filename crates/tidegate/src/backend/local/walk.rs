@@ -41,13 +41,13 @@ pub enum UnlistedName {
     /// The name is no key, and so that of no object.
     #[error("the name is not UTF-8")]
     NotUtf8 {
-        /// The path below the root, with U+FFFD in place of bytes that are not UTF-8.
+        /// As [`UnlistedName::name`] has it.
         name: String,
     },
     /// The file cannot be described, or the directory cannot be read.
     #[error("{name} could not be read")]
     Unread {
-        /// The path below the root.
+        /// As [`UnlistedName::name`] has it.
         name: String,
         /// Why.
         source: io::Error,
@@ -55,7 +55,7 @@ pub enum UnlistedName {
 }
 
 impl UnlistedName {
-    /// The path below the root.
+    /// The path below the root, with U+FFFD in place of bytes that are not UTF-8. A slash ends that of a directory.
     pub fn name(&self) -> &str {
         match self {
             Self::NotUtf8 { name } | Self::Unread { name, .. } => name,
@@ -71,8 +71,7 @@ fn unread(error: impl Into<io::Error>, path: &Path, key: &str) -> Fault {
         Some(number) => io::Error::from_raw_os_error(number),
         None => io::Error::from(error.kind()),
     };
-    let name = key.trim_end_matches('/').to_owned();
-    fault(error, path).with_source(UnlistedName::Unread { name, source })
+    fault(error, path).with_source(UnlistedName::Unread { name: key.to_owned(), source })
 }
 
 /// The entries to find.
@@ -328,7 +327,8 @@ impl TreeWalk {
                     if self.want != Want::Sessions && self.leads_to_prefix(below, &name) {
                         let file = path.join(&*name);
                         let message = format!("{} is no key: its name is not UTF-8", file.display());
-                        let name = format!("{below}{name}");
+                        let slash = if entry.file_type() == FileType::Directory { "/" } else { "" };
+                        let name = format!("{below}{name}{slash}");
                         self.faults.push(invalid(message).with_source(UnlistedName::NotUtf8 { name }));
                     }
                     continue;
