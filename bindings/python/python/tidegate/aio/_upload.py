@@ -132,6 +132,7 @@ class Upload:
     async def __aenter__(self) -> Self:
         self._ending.check_open()
         self._ending.opening.renew()
+        self._ending.entered += 1
         return self
 
     async def __aexit__(
