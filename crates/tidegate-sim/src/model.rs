@@ -7,11 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tidegate::Object;
 use tidegate::backend::{Capabilities, Fault, FaultKind, Receipt, Session, StoredPart, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum, Hasher};
+use tidegate::{Attributes, Object};
 
+use crate::scenario::Scenario;
 use crate::store::{OLD, WRITER};
+
+/// How long before the run an object was written whose writer is [`OLD`].
+const HOURS_AGO: Duration = Duration::from_secs(7200);
 
 /// A request as the store carries it out, after its bytes have arrived.
 #[derive(Clone, Debug)]
@@ -115,6 +119,8 @@ pub struct Model {
     lenient_abort: bool,
     /// Gives each copy of a part its own tag.
     copies_differ: bool,
+    /// How far the store's clock is ahead of the client's, in milliseconds.
+    clock_ahead: i64,
     copies: u64,
     /// The keys whose sessions several writers send parts to. Elsewhere only a client's mistake has a part replaced by other
     /// bytes.
@@ -128,11 +134,12 @@ pub struct Model {
 
 impl Model {
     /// An empty store.
-    pub fn new(limits: Capabilities, lenient_abort: bool, copies_differ: bool) -> Self {
+    pub fn new(scenario: &Scenario) -> Self {
         Self {
-            limits,
-            lenient_abort,
-            copies_differ,
+            limits: scenario.capabilities.clone(),
+            lenient_abort: scenario.lenient_abort,
+            copies_differ: scenario.copies_differ,
+            clock_ahead: scenario.clock_ahead,
             copies: 0,
             shared: BTreeSet::new(),
             history: BTreeMap::new(),
@@ -329,20 +336,22 @@ impl Model {
             Algorithm::Crc32c => object.crc32c = Some(checksum.base64()),
             _ => object.crc64nvme = Some(checksum.base64()),
         }
-        // Two hours before the run.
-        let before = if options.attributes.metadata.get(WRITER).is_some_and(|writer| writer == OLD) {
-            7200
-        } else {
-            0
-        };
-        let written = SystemTime::UNIX_EPOCH + Duration::from_millis(now);
-        object.modified = Some(written - Duration::from_secs(before));
+        object.modified = Some(self.dated(&options.attributes));
         object.token = options.token.clone();
         object.attributes = options.attributes.clone();
         let version = VisibleObject { at: now, object: object.clone(), pieces: pieces.into() };
         self.gone.remove(key);
         self.history.entry(key.to_owned()).or_default().push(version);
         Ok(StoreAnswer::Object(Box::new(object)))
+    }
+
+    /// The time of a write by the store's clock, which is wrong by `clock_ahead`. The engine compares times of the machine's
+    /// clock, which does not know virtual time.
+    fn dated(&self, attributes: &Attributes) -> SystemTime {
+        let is_old = attributes.metadata.get(WRITER).is_some_and(|writer| writer == OLD);
+        let written = SystemTime::now() - if is_old { HOURS_AGO } else { Duration::ZERO };
+        let ahead = Duration::from_millis(self.clock_ahead.unsigned_abs());
+        if self.clock_ahead < 0 { written - ahead } else { written + ahead }
     }
 }
 

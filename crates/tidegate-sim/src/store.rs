@@ -1,14 +1,14 @@
 //! The simulated store: a [`Model`] behind a network on which things go wrong.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
 use futures::TryStreamExt;
 use tidegate::backend::{Fault, FaultKind, Info, Session, WriteOptions};
 use tidegate::payload::Payload;
-use tidegate::{Attributes, Object, Operation, Tidegate};
+use tidegate::{Attributes, Operation, Tidegate};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::faults::{Fate, Profile, RequestTrouble};
@@ -39,7 +39,6 @@ struct SharedStore {
     profile: Profile,
     /// When the store stops answering, and when it answers again.
     stall: Option<(Instant, Instant)>,
-    clock_ahead: i64,
     is_contested: bool,
     trace: Arc<RunTrace>,
     engine: OnceLock<Tidegate>,
@@ -85,7 +84,7 @@ impl SimStore {
     /// An empty store.
     pub fn new(scenario: &Scenario, witness: Witness, random: Rng, trace: Arc<RunTrace>) -> Self {
         let (capabilities, profile) = (scenario.capabilities.clone(), scenario.profile.clone());
-        let model = Model::new(capabilities.clone(), scenario.lenient_abort, scenario.copies_differ);
+        let model = Model::new(scenario);
         let state = StoreState { model, witness, late: 0, is_calm: false, random };
         let stall = scenario.stall.map(|(at, length)| {
             let from = Instant::now() + Duration::from_millis(at);
@@ -93,8 +92,8 @@ impl SimStore {
         });
         let (engine, state) = (OnceLock::new(), Mutex::new(state));
         let info = Info::new("sim://store", "sim://", capabilities);
-        let (clock_ahead, is_contested) = (scenario.clock_ahead, scenario.is_contested);
-        let shared = SharedStore { info, profile, stall, clock_ahead, is_contested, trace, engine, state };
+        let is_contested = scenario.is_contested;
+        let shared = SharedStore { info, profile, stall, is_contested, trace, engine, state };
         Self { shared: Arc::new(shared) }
     }
 
@@ -124,16 +123,6 @@ impl SimStore {
         while self.state().late > 0 {
             sleep(Duration::from_secs(1)).await;
         }
-    }
-
-    /// The object as the store's clock dates it; the model has virtual time.
-    fn dated(&self, mut object: Object) -> Object {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.trace.now());
-        let age = object.modified.and_then(|modified| now.duration_since(modified).ok()).unwrap_or_default();
-        let ahead = Duration::from_millis(self.shared.clock_ahead.unsigned_abs());
-        let written = SystemTime::now() - age;
-        object.modified = Some(if self.shared.clock_ahead < 0 { written - ahead } else { written + ahead });
-        object
     }
 
     fn execute(&self, label: &str, command: StoreRequest) -> Result<StoreAnswer, Fault> {
