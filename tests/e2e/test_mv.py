@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -242,6 +243,19 @@ def test_an_object_that_another_writer_replaces_is_not_lost(tidegate, place, kno
             assert left == {"a": b""} and run.err.count("\n") == 1, run
         else:
             assert not left and there["a"] in (b"first", b""), (run, there)
+
+
+def test_an_object_that_was_just_written_is_described_before_it_is_moved(tidegate, embedded_bucket, counts):
+    """Its listing has a time that another write of its second may have, and no token."""
+    on, descriptions = embedded_bucket, []
+    for age in (0, 3.5):
+        on.put("x/a", b"1")
+        time.sleep(age)
+        counts.reset()
+        run = tidegate("mv", "-r", on.url("x/"), on.url("y/"), env=on.env)
+        assert run.exit == 0 and on.keys() == ["y/a"], run
+        descriptions.append(counts()["HeadObject"])
+    assert descriptions[0] == descriptions[1] + 1
 
 
 @pytest.fixture
@@ -584,8 +598,8 @@ def test_a_filter_holds_for_objects_that_are_named_one_by_one(tidegate, on, tmp_
     run = tidegate("mv", *urls, on.url("u/"), "--include", "*.jpg", env=on.env)
     assert run.exit == 0 and sorted(on.keys()) == ["t/a.log", "t/c.jpg", "u/b.jpg"], run
     root = plant(tmp_path / "files", {"a.log": b"1", "b.jpg": b"22", "old": b"3"})
-    for name, time in (("a.log", None), ("b.jpg", None), ("old", (1_000_000_000, 1_000_000_000))):
-        os.utime(root / name, time)
+    for name, times in (("a.log", None), ("b.jpg", None), ("old", (1_000_000_000, 1_000_000_000))):
+        os.utime(root / name, times)
     run = tidegate("mv", "-r", *root.iterdir(), on.url("v/"), "--exclude", "*.log", "--min-size", "2", env=on.env)
     assert run.exit == 0 and sorted(below(root)) == ["a.log", "old"], run
     run = tidegate("rm", "-r", *root.iterdir(), "--older-than", "7d")

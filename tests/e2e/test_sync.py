@@ -457,6 +457,17 @@ def test_a_bad_name_that_is_left_out_is_no_failure(tidegate, on, tree, tmp_path)
     assert run.exit == 1 and "not UTF-8" in run.err, run
 
 
+def test_check_says_nothing_of_what_the_source_could_not_list(tidegate, on, tree):
+    root = tree({"a": b"1"})
+    (root / os.fsdecode(b"d\xff")).mkdir()
+    for key in ("t/a", "t/d\N{REPLACEMENT CHARACTER}/k", "t/dd"):
+        on.put(key, b"1")
+    run = tidegate("check", "--json", "--size-only", root, on.url("t"), env=on.env)
+    lines = [json.loads(line) for line in run.text.splitlines()]
+    assert [line["key"] for line in lines if line["type"] == "difference"] == ["dd"], run
+    assert run.exit != 0 and "not UTF-8" in run.text + run.err, run
+
+
 def test_a_bad_name_does_not_stop_the_others(tidegate, on, tree):
     root = tree({f"f{number:03}": b"x" for number in range(200)})
     (root / os.fsdecode(b"a\xff")).write_bytes(b"x")

@@ -18,8 +18,8 @@ const WORKERS: usize = 2;
 const BLOCKING: usize = 64;
 /// The fewest threads for blocking calls with which every command can make progress.
 const LEAST_BLOCKING: usize = 4;
-/// Stack size of each thread: no code here recurses deeply.
-const STACK: usize = 512 << 10;
+/// Stack size of each thread: no code here recurses deeply. Frames of a debug build are several times as large.
+const STACK: usize = if cfg!(debug_assertions) { 2 << 20 } else { 512 << 10 };
 /// How long work on local files may continue after the command has ended, so that removals in progress finish. There
 /// is a limit because a thread that waits for input from a terminal may wait for ever.
 const GRACE: Duration = Duration::from_millis(500);

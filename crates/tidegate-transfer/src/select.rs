@@ -21,18 +21,11 @@ pub use source::{Source, Wildcards};
 /// Tidegate's own keys, of uploads that are not published yet. They belong to no tree.
 const OWN_KEYS: &str = ".tidegate/";
 
-/// How the names of the empty objects begin by which servers are asked what they do with empty names, see
-/// [`tidegate::Store::kept_elsewhere`].
-const PROBES: &str = ".tidegate-probe-";
-
 /// Whether a key is one of Tidegate's own, and the tree whose keys begin at `root` is not one of them.
 pub(crate) fn is_own_key(key: &str, root: usize) -> bool {
     let (prefix, below) = key.split_at_checked(root).unwrap_or(("", key));
-    let name = || below.rsplit('/').next()?.strip_prefix(PROBES);
-    let is_probe = || {
-        name().is_some_and(|token| token.len() == 16 && token.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    };
-    !prefix.starts_with(OWN_KEYS) && (key.starts_with(OWN_KEYS) || below.starts_with(OWN_KEYS) || is_probe())
+    !prefix.starts_with(OWN_KEYS)
+        && (key.starts_with(OWN_KEYS) || below.starts_with(OWN_KEYS) || Store::is_probe(below))
 }
 
 /// The objects of a tree that a command takes. Keys below `.tidegate/` are taken only if the tree or the pattern names

@@ -160,13 +160,12 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         }
         _ => {}
     }
-    let source = match item.source.object.take() {
-        // Equal times prove nothing of an object that may have been written again within its second: its token does.
-        Some(object) if !object.is_fresh || job.is_dry_run => Some(object),
-        listed if listed.is_some() || job.moves() || job.is_dry_run && item.source.listed.size.is_none() => {
-            Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
-        }
-        _ => None,
+    // Equal times prove nothing of an object that may have been written again within its second: its token does.
+    let listed = item.source.object.take().filter(|object| job.is_dry_run || !object.is_fresh);
+    let is_wanted = job.moves() || job.is_dry_run && item.source.listed.size.is_none();
+    let source = match listed {
+        None if is_wanted => Some(Box::new(item.source.place.store.head(&item.source.place.key).await?)),
+        listed => listed,
     };
     if job.is_dry_run {
         refuse_obstacle(job, &item.to)?;

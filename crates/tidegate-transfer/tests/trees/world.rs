@@ -519,12 +519,7 @@ impl ServerCopy for Bucket {
         let lost = self.request("copy").await?;
         let memory = &self.server().memory;
         let object = self.server().kept(Some(&from.object)).unwrap_or_default();
-        let from = CopySource {
-            location: memory.location().to_owned(),
-            key: from.key.clone(),
-            object,
-            keeps_tags: true,
-        };
+        let from = CopySource::new(memory.location(), from.key.clone(), object);
         let copied = memory.server_copy().ok_or_else(|| Fault::new(FaultKind::Unsupported, "no copies"))?;
         let copied = match copied.copy(&from, key, cursor, options, attempt).await? {
             Copied::Whole(object) => Copied::Whole(self.shared.published(self.server(), key, *object).into()),

@@ -10,6 +10,9 @@ use super::Store;
 use crate::backend::Feature;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
+/// How the name of a probe begins; 16 hexadecimal digits follow.
+const PROBE: &str = ".tidegate-probe-";
+
 impl Store {
     /// The URL by which the store keeps an object of this key, if that is another one than the key's own: without the
     /// empty names of the key, if the server drops these.
@@ -55,6 +58,13 @@ impl Store {
         Ok(from == to)
     }
 
+    /// Whether this is the key of an empty object by which [`kept_elsewhere`](Self::kept_elsewhere) asks a server. Such an
+    /// object is there for a moment only, and belongs to no tree.
+    pub fn is_probe(key: &str) -> bool {
+        let token = key.rsplit('/').next().and_then(|name| name.strip_prefix(PROBE));
+        token.is_some_and(|token| token.len() == 16 && token.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    }
+
     /// The key by which a whole bucket keeps an object of `key`.
     async fn kept_key<'a>(&self, key: &'a str) -> Result<Cow<'a, str>> {
         let below = key.trim_start_matches('/');
@@ -79,7 +89,7 @@ impl Store {
             return Ok(facts.lacks(feature));
         }
         let directory = key.rfind('/').map_or("", |end| &key[..=end]);
-        let name = format!(".tidegate-probe-{:016x}", fastrand::u64(..));
+        let name = format!("{PROBE}{:016x}", fastrand::u64(..));
         let probe = match feature {
             Feature::LeadingSlashes => format!("/{}", without_empty_names(&format!("{directory}{name}"))),
             _ => format!("{directory}{name}"),
@@ -157,17 +167,21 @@ mod tests {
         KeepsAndDeniesRemovals,
     }
 
-    /// A server that does this with empty names, counts writes, and describes objects as often as it may.
+    /// A server that counts the writes that it gets. It describes an object only while the semaphore has a permit.
     #[derive(Debug)]
-    struct Asked(Server, AtomicUsize, Semaphore);
+    struct Asked {
+        server: Server,
+        writes: AtomicUsize,
+        descriptions: Semaphore,
+    }
 
     #[async_trait]
     impl Script for Asked {
         async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
             match call {
                 Call::Put { key, payload, options } => {
-                    self.1.fetch_add(1, Relaxed);
-                    let kept = match self.0 {
+                    self.writes.fetch_add(1, Relaxed);
+                    let kept = match self.server {
                         Server::Refuses => return Err(Fault::new(FaultKind::Invalid, "empty names")),
                         Server::Drops => without_empty_names(key),
                         _ => key.to_owned(),
@@ -175,15 +189,15 @@ mod tests {
                     below.send(Call::Put { key: &kept, payload, options }).await
                 }
                 Call::Head { .. } => {
-                    self.2.acquire().await.unwrap().forget();
+                    self.descriptions.acquire().await.unwrap().forget();
                     below.send(call).await
                 }
-                Call::Delete { .. } if self.0 == Server::KeepsAndDeniesRemovals => {
+                Call::Delete { .. } if self.server == Server::KeepsAndDeniesRemovals => {
                     Err(Fault::new(FaultKind::Denied, "no removals"))
                 }
                 Call::Delete { key, same } => {
                     let kept =
-                        if self.0 == Server::Drops { without_empty_names(key) } else { key.to_owned() };
+                        if self.server == Server::Drops { without_empty_names(key) } else { key.to_owned() };
                     below.send(Call::Delete { key: &kept, same }).await
                 }
                 call => below.send(call).await,
@@ -193,7 +207,10 @@ mod tests {
 
     fn store(server: Server, descriptions: usize) -> (Store, std::sync::Arc<Scripted<Asked>>) {
         let memory = Memory::new("asked").with_capabilities(Capabilities::default());
-        let backend = Scripted::new(memory, Asked(server, AtomicUsize::new(0), Semaphore::new(descriptions)));
+        let backend = Scripted::new(
+            memory,
+            Asked { server, writes: AtomicUsize::new(0), descriptions: Semaphore::new(descriptions) },
+        );
         (Tidegate::builder().build().unwrap().store(backend.clone()), backend)
     }
 
@@ -213,7 +230,7 @@ mod tests {
             // The second question is about the slash at the beginning.
             let prefixed = store.within("/x/");
             assert_eq!(prefixed.kept_elsewhere("b").await?.is_some(), kept.is_some(), "{server:?}");
-            assert_eq!(backend.1.load(Relaxed), 2, "{server:?}");
+            assert_eq!(backend.writes.load(Relaxed), 2, "{server:?}");
             assert_eq!(store.list("").try_collect::<Vec<_>>().await?.len(), left * 2, "{server:?}");
         }
         Ok(())
@@ -224,7 +241,7 @@ mod tests {
         let (store, backend) = store(Server::Keeps, 0);
         let asking = store.kept_elsewhere("a//b");
         let written = async {
-            while backend.1.load(Relaxed) == 0 {
+            while backend.writes.load(Relaxed) == 0 {
                 tokio::task::yield_now().await;
             }
         };
@@ -233,11 +250,11 @@ mod tests {
             () = written => {}
             asked = asking => panic!("{asked:?}"),
         }
-        backend.2.add_permits(1);
+        backend.descriptions.add_permits(1);
         store.tide().settled().await;
         assert_eq!(store.list("").try_collect::<Vec<_>>().await?.len(), 0);
         assert_eq!(store.kept_elsewhere("a//b").await?, None);
-        assert_eq!(backend.1.load(Relaxed), 1, "the answer is kept");
+        assert_eq!(backend.writes.load(Relaxed), 1, "the answer is kept");
         Ok(())
     }
 }

@@ -331,7 +331,7 @@ impl TestStore {
     /// The object at a key as the source of a copy.
     async fn source(&self, key: &str) -> CopySource {
         let object = self.head(key).await.unwrap();
-        CopySource { location: self.location().to_owned(), key: self.key(key), object, keeps_tags: true }
+        CopySource::new(self.location(), self.key(key), object)
     }
 }
 

@@ -42,6 +42,11 @@ pub struct CopySource {
 }
 
 impl CopySource {
+    /// The source of a copy that keeps the tags.
+    pub fn new(location: impl Into<String>, key: impl Into<String>, object: Object) -> Self {
+        Self { location: location.into(), key: key.into(), object, keeps_tags: true }
+    }
+
     /// The object's checksum by the store, if it has one; preferably of `algorithm`.
     pub(crate) fn checksum(&self, algorithm: Algorithm) -> Option<Checksum> {
         let told = |algorithm| {

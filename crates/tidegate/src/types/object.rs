@@ -82,6 +82,8 @@ pub struct Object {
     pub has_composite_checksum: bool,
     /// The token of the writer that wrote it, see [`crate::backend::WriteOptions::token`].
     pub token: Option<String>,
+    /// Whether the description has the token, if there is one: listings of S3 leave it out.
+    pub(crate) tells_token: bool,
     /// How many tags it has, if a description says that (S3: `x-amz-tagging-count`); [`Store::tags`] returns the
     /// tags.
     ///
@@ -112,20 +114,20 @@ impl Object {
         sizes.is_none_or(|(ours, theirs)| ours == theirs) && self.has_tag_of(other) == Some(true)
     }
 
-    /// Whether `other` describes the object that one write has made: [`is_same`](Self::is_same), and nothing tells of another
-    /// write of the same bytes. Where tags are those of the bytes, a version, a writer token or a time does: both versions
-    /// are the same if both are known, the same holds for tokens, and the times are less than a second
-    /// apart (listings have fractions of a second, other answers have not).
+    /// Whether both describe the object of one write: as [`is_same`](Self::is_same), and nothing tells of two writes of the
+    /// same bytes, whose tag may be one. Two versions that differ do, or two writer tokens, or times that are a second apart
+    /// (listings have fractions of a second, other answers have not).
     pub(crate) fn is_of_one_write(&self, other: &Self) -> bool {
-        let versions = self.version.as_deref().zip(other.version.as_deref());
-        let tokens = self.token.as_deref().zip(other.token.as_deref());
-        let differs = |pair: Option<(&str, &str)>| pair.is_some_and(|(ours, theirs)| ours != theirs);
+        let token =
+            |object: &Self| (object.tells_token || object.token.is_some()).then(|| object.token.clone());
+        let tokens = token(self).zip(token(other));
+        let versions = self.version.as_ref().zip(other.version.as_ref());
         let apart = self.modified.zip(other.modified).map(|(ours, theirs)| {
             ours.duration_since(theirs).or_else(|_| theirs.duration_since(ours)).unwrap_or_default()
         });
         self.is_same(other)
-            && !differs(versions)
-            && !differs(tokens)
+            && versions.is_none_or(|(ours, theirs)| ours == theirs)
+            && tokens.is_none_or(|(ours, theirs)| ours == theirs)
             && apart.is_none_or(|apart| apart < Duration::from_secs(1))
     }
 
@@ -234,7 +236,9 @@ mod tests {
         for same in [&one, &listed, &tagged("e")] {
             assert!(one.is_of_one_write(same) && same.is_of_one_write(&one), "{same:?}");
         }
+        let of_another_program = Object { token: None, tells_token: true, ..one.clone() };
         for other in [
+            of_another_program,
             Object { version: Some("2".to_owned()), ..one.clone() },
             Object { token: Some("u".to_owned()), ..one.clone() },
             Object { modified: at(6000), ..one.clone() },

@@ -311,12 +311,7 @@ impl PendingUpload {
         let key = self.pending.record_name().key();
         let verified =
             self.upload.verify(object, self.pending.size(), Some(self.pending.checksum), Operation::Head)?;
-        let from = CopySource {
-            location: self.upload.backend.location().to_owned(),
-            key,
-            object: verified,
-            keeps_tags: true,
-        };
+        let from = CopySource::new(self.upload.backend.location(), key, verified);
         let mut upload = Upload::new(
             root,
             &self.pending.write.key,

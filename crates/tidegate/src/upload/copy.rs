@@ -201,12 +201,8 @@ impl CopyBuilder {
                            it copies the one that was described";
             return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, from.url(&self.key), message));
         }
-        Ok(CopySource {
-            location: from.backend().location().to_owned(),
-            key,
-            object,
-            keeps_tags: self.tags.is_none(),
-        })
+        let keeps_tags = self.tags.is_none();
+        Ok(CopySource { keeps_tags, ..CopySource::new(from.backend().location(), key, object) })
     }
 }
 

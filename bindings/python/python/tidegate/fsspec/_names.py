@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from unicodedata import category, normalize
 
 from fsspec.asyn import _run_coros_in_chunks
-from fsspec.utils import other_paths
+from fsspec.utils import other_paths, stringify_path
 
 from .._local import are_one_name
 from ._listings import ListedFileSystem
@@ -111,6 +111,18 @@ class NamedFileSystem(ListedFileSystem):
         return [path for path in paths if (await self._info(path))["type"] == "file"]
 
     # Targets.
+
+    async def _targets(
+        self, sources: list[str], path: Any, target: Any, strip: Callable[[str], str], *, is_pattern: bool
+    ) -> list[str]:
+        """Where copies of the sources that ``path`` names go in this file system, as fsspec decides it. ``strip`` takes the
+        protocol of a source away."""
+        if isinstance(target, list):
+            return target
+        target = stringify_path(target)
+        is_directory = target.endswith("/") or await self._isdir(target)
+        target = self._strip_protocol(target)
+        return copied_to(sources, path, target, strip, is_pattern=is_pattern, is_directory=is_directory)
 
     def _real_path(self, path: str) -> str:
         """The same text for all names of one place."""

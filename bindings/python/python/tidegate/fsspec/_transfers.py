@@ -9,7 +9,7 @@ from typing import Any
 
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.implementations.local import LocalFileSystem, make_path_posix
-from fsspec.utils import isfilelike, stringify_path
+from fsspec.utils import isfilelike
 
 from .. import _native
 from .._wait import ProgressCallback
@@ -73,19 +73,8 @@ class TransferFileSystem(TreeFileSystem):
             sources, is_pattern = _named_on_disk(lpath, recursive, maxdepth)
             if not sources:
                 return None
-            targets = rpath
-            if not isinstance(rpath, list):
-                target = stringify_path(rpath)
-                is_directory = target.endswith("/") or await self._isdir(target)
-                target = self._strip_protocol(target)
-                targets = copied_to(
-                    sources,
-                    lpath,
-                    target,
-                    LocalFileSystem._strip_protocol,
-                    is_pattern=is_pattern,
-                    is_directory=is_directory,
-                )
+            strip = LocalFileSystem._strip_protocol
+            targets = await self._targets(sources, lpath, rpath, strip, is_pattern=is_pattern)
         check_counts(sources, targets, "uploaded")
         files = [pair for pair in zip(sources, targets, strict=True) if not os.path.isdir(pair[0])]
         for group in sharing(files, self._place, on_disk=self.local_file):

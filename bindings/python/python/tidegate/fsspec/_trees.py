@@ -7,13 +7,11 @@ import errno
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from fsspec.utils import stringify_path
-
 from .. import _native
 from .._errors import NoBucketError, NotFoundError, UnsupportedError
 from .._settings import native_options
 from ..aio._start import run
-from ._names import NamedFileSystem, check_counts, copied_to
+from ._names import NamedFileSystem, check_counts
 from ._settings import call_options, check_known, check_newest
 
 #: How many keys are deleted at a time: of a tree of any size, no more than these are held.
@@ -109,14 +107,7 @@ class TreeFileSystem(NamedFileSystem):
             sources, is_pattern = await self._named(path1, recursive, maxdepth)
             if not sources:
                 return
-            targets = path2
-            if not isinstance(path2, list):
-                target = stringify_path(path2)
-                is_directory = target.endswith("/") or await self._isdir(target)
-                target = self._strip_protocol(target)
-                targets = copied_to(
-                    sources, path1, target, self._strip_protocol, is_pattern=is_pattern, is_directory=is_directory
-                )
+            targets = await self._targets(sources, path1, path2, self._strip_protocol, is_pattern=is_pattern)
         check_counts(sources, targets, "copied")
         await self._refuse_shared_targets(list(zip(sources, targets, strict=True)), "copied")
         await super()._copy(sources, targets, on_error=on_error or "raise", **options)
@@ -290,14 +281,8 @@ class TreeFileSystem(NamedFileSystem):
             if is_pattern:
                 return [], []
             raise IsADirectoryError(f"{path1!r} is a directory: mv with recursive=True moves it")
-        if isinstance(path2, str):
-            is_directory = path2.endswith("/") or await self._isdir(path2)
-            target = self._strip_protocol(path2)
-            targets = copied_to(
-                sources, path1, target, self._strip_protocol, is_pattern=is_pattern, is_directory=is_directory
-            )
-        else:
-            targets = self._strip_protocol(path2)
+        targets = await self._targets(sources, path1, path2, self._strip_protocol, is_pattern=is_pattern)
+        targets = self._strip_protocol(targets)
         if maxdepth is not None:
             # The directories stay: not all that is in them is moved.
             files = set(await self._only_files(sources))

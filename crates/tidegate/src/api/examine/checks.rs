@@ -294,11 +294,8 @@ impl Probe {
         let Some(copy) = self.backend().server_copy() else { return Ok(Missing(instead)) };
         let first = self.head("first").await.unwrap_or(first);
         let (location, key) = (self.backend().location().to_owned(), self.key("first"));
-        let (from, to, options) = (
-            CopySource { location, key, object: first, keeps_tags: true },
-            self.key("copy"),
-            WriteOptions::default(),
-        );
+        let (from, to, options) =
+            (CopySource::new(location, key, first), self.key("copy"), WriteOptions::default());
         match self.ask(|attempt| copy.copy(&from, &to, None, &options, attempt)).await {
             Ok(_) if self.read("copy").await? == body() => Ok(Works(String::new())),
             Ok(_) => Ok(Broken("a copy that the store made has other bytes: do not use it".to_owned())),

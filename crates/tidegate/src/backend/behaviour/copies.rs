@@ -170,6 +170,10 @@ pub(super) async fn a_copy_by_the_engine_keeps_what_its_source_has(store: &TestS
         }
         face.copy(&from, &face, &from).attributes(given).run().await.unwrap();
         assert_eq!(face.head(&from).await.unwrap().attributes.content_type.as_deref(), Some("text/y"));
+        face.copy(&from, &face, &from).tags(BTreeMap::new()).run().await.unwrap();
+        if let Some(admin) = store.admin() {
+            assert_eq!(admin.tags(&from, Attempt::FIRST).await.unwrap(), BTreeMap::new());
+        }
     }
     tide.settled().await;
 }

@@ -9,10 +9,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::fault::{blocking, fault};
+use super::session::part_etag;
 use super::target::{self, Target};
 use super::temp::{self, Publish, Temp};
 use super::waiting::Waiter;
-use super::{Local, part_etag, read};
+use super::{Local, read};
 use crate::backend::copy::{check_range, gone};
 use crate::backend::{CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::types::location::local_root;

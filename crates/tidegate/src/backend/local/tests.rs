@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::backend::OtherKind;
 use crate::backend::memory::Memory;
+use crate::backend::{OtherKind, PartOrigin, PartSource, Receipt};
 use crate::memory::payload::SourceChanged;
 
 const ALGORITHM: Algorithm = Algorithm::Crc64Nvme;

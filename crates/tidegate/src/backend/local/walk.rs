@@ -530,3 +530,19 @@ fn unsorted(error: &io::Error, path: &Path) -> io::Error {
         std::env::temp_dir().display()
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fault_of_what_cannot_be_read_has_its_name() {
+        for (key, path) in [("a/secret/", "/t/a/secret"), ("file", "/t/file")] {
+            let fault = unread(Errno::ACCESS, Path::new(path), key);
+            assert_eq!(fault.kind, FaultKind::Denied);
+            let source = fault.source.as_ref().and_then(|source| source.downcast_ref());
+            let Some(UnlistedName::Unread { name, source }) = source else { panic!("{fault:?}") };
+            assert_eq!((&**name, source.kind()), (key, io::ErrorKind::PermissionDenied));
+        }
+    }
+}

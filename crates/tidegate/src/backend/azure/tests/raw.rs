@@ -556,7 +556,7 @@ async fn a_leased_or_archived_blob_is_no_blob_to_try_again() {
 
 fn source(store: &Azure) -> CopySource {
     let object = Object { key: "from".into(), size: 5, etag: Some("\"0x9\"".into()), ..Object::default() };
-    CopySource { location: store.location().to_owned(), key: "from".into(), object, keeps_tags: true }
+    CopySource::new(store.location(), "from", object)
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn copy_create_only(gcs: &Gcs) -> Result<Copied, Fault> {
 
 async fn copy_at_attempt(gcs: &Gcs, attempt: Attempt) -> Result<Copied, Fault> {
     let object = Object { size: 5, version: Some("1".into()), ..Object::default() };
-    let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object, keeps_tags: true };
+    let from = CopySource::new("gs://bucket", "a", object);
     let options = WriteOptions { create_only: true, token: Some("t".into()), ..WriteOptions::default() };
     gcs.copy(&from, "k", None, &options, attempt).await
 }

@@ -92,12 +92,7 @@ async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
     for session in [&parts, &appended] {
         assert_eq!(kind(any(&gcs).abort(session, Attempt::FIRST)).await.0, FaultKind::NotAStore);
     }
-    let from = CopySource {
-        location: "gs://bucket".into(),
-        key: "a".into(),
-        object: Object::default(),
-        keeps_tags: true,
-    };
+    let from = CopySource::new("gs://bucket", "a", Object::default());
     assert_eq!(kind(gcs.copy(&from, "k", None, &options, Attempt::FIRST)).await.0, FaultKind::NotAStore);
 }
 
@@ -151,7 +146,7 @@ async fn json_is_read_in_each_of_its_legal_forms() {
         assert_eq!(gcs.head("k", Attempt::FIRST).await.unwrap().size, 5, "{fields}");
     }
     let object = Object { size: 5, version: Some("1".into()), ..Object::default() };
-    let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object, keeps_tags: true };
+    let from = CopySource::new("gs://bucket", "a", object);
     let resource = r#"{"name":"k","generation":"2","size":5,"metadata":null}"#;
     for fields in [
         format!(

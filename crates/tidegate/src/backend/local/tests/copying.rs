@@ -33,12 +33,7 @@ async fn parts_that_leave_a_gap_are_not_published() {
     let disk = disk();
     disk.file("from", &[7; 100]);
     let object = disk.store.head("from", Attempt::FIRST).await.unwrap();
-    let from = CopySource {
-        location: disk.store.location().to_owned(),
-        key: "from".into(),
-        object,
-        keeps_tags: true,
-    };
+    let from = CopySource::new(disk.store.location(), "from", object);
     let options = WriteOptions::default();
     let session = disk.store.open("to", &options, PartOrigin::Sent, Attempt::FIRST).await.unwrap();
     let first =

@@ -192,8 +192,7 @@ async fn a_store_of_the_root_directory_copies_what_is_below_it() {
     let store = Local::new("/");
     let key = |name: &str| disk.root().join(name).to_str().expect("a key").trim_start_matches('/').to_owned();
     let object = store.head(&key("from"), Attempt::FIRST).await.expect("there");
-    let from =
-        CopySource { location: store.location().to_owned(), key: key("from"), object, keeps_tags: true };
+    let from = CopySource::new(store.location(), key("from"), object);
     store.copy(&from, &key("to"), None, &options(), Attempt::FIRST).await.expect("copied");
     assert_eq!(read(&disk.store, "to", None).await.expect("get"), b"bytes");
     assert!(disk.store.is_one_place(store.location(), &key("to"), "to").await);

@@ -23,8 +23,7 @@ async fn in_parts(store: &Local, key: &str, bytes: &[u8]) {
 
 async fn copied(store: &Local, from: &str, to: &str) -> Result<Object, Fault> {
     let object = store.head(from, Attempt::FIRST).await?;
-    let from =
-        CopySource { location: store.location().to_owned(), key: from.to_owned(), object, keeps_tags: true };
+    let from = CopySource::new(store.location(), from.to_owned(), object);
     match store.copy(&from, to, None, &options(), Attempt::FIRST).await? {
         Copied::Whole(object) => Ok(*object),
         other => panic!("{other:?}"),

@@ -679,7 +679,7 @@ async fn a_store_of_fewer_parts_is_known_by_its_refusal() {
     // So it is by the refusal of a copied part.
     let (s3, _) = super::raw::raw(move |_| refusal("400 Bad Request", "InvalidArgument", message)).await;
     let object = Object { size: 9, etag: Some("\"e\"".into()), ..Object::default() };
-    let from = CopySource { location: "s3://bucket".into(), key: "from".into(), object, keeps_tags: true };
+    let from = CopySource::new("s3://bucket", "from", object);
     let (_, said) = kind(s3.part(&session, 1001, 0, PartSource::CopyOf(&from, 0..9), Attempt::FIRST)).await;
     assert!(said.contains("`--max-parts 1000`"), "{said}");
     assert_eq!(facts(&s3).max_parts(), Some(1000));
@@ -759,7 +759,7 @@ async fn every_put_and_post_has_a_length() {
     .await;
     s3.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
     let object = Object { etag: Some("\"e\"".into()), size: 1, ..Object::default() };
-    let from = CopySource { location: "s3://bucket".into(), key: "from".into(), object, keeps_tags: true };
+    let from = CopySource::new("s3://bucket", "from", object);
     s3.copy(&from, "k", None, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
 }
 

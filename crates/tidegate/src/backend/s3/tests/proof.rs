@@ -356,7 +356,7 @@ async fn a_copy_of_an_object_with_a_weak_tag_is_compared_afterwards() {
         })
         .await;
         let object = Object { key: "a".into(), size: 5, etag: Some("W/\"e\"".into()), ..Object::default() };
-        let from = CopySource { location: "s3://bucket".into(), key: "a".into(), object, keeps_tags: true };
+        let from = CopySource::new("s3://bucket", "a", object);
         let copied = s3.copy(&from, "k", None, &WriteOptions::default(), Attempt::FIRST).await;
         assert_eq!(copied.err().map(|fault| fault.kind), kind_then);
     }
