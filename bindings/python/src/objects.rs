@@ -170,6 +170,7 @@ impl Object {
         fields.set_item("crc64nvme", &object.crc64nvme)?;
         fields.set_item("crc32c", &object.crc32c)?;
         fields.set_item("token", &object.token)?;
+        fields.set_item("token_is_known", object.token_is_known)?;
         fields.set_item("tag_count", object.tag_count)?;
         let attributes = &object.attributes;
         fields.set_item("encryption", self.encryption())?;
@@ -202,6 +203,7 @@ impl Object {
                 "crc64nvme" => object.crc64nvme = text()?,
                 "crc32c" => object.crc32c = text()?,
                 "token" => object.token = text()?,
+                "token_is_known" => object.token_is_known = value.extract()?,
                 "tag_count" => object.tag_count = value.extract()?,
                 "encryption" => {
                     object.attributes.encryption = text()?.as_deref().map(encryption).transpose()?

@@ -83,7 +83,7 @@ pub struct Object {
     /// The token of the writer that wrote it, see [`crate::backend::WriteOptions::token`].
     pub token: Option<String>,
     /// Whether the description has the token, if there is one: listings of S3 leave it out.
-    pub(crate) tells_token: bool,
+    pub token_is_known: bool,
     /// How many tags it has, if a description says that (S3: `x-amz-tagging-count`); [`Store::tags`] returns the
     /// tags.
     ///
@@ -119,7 +119,7 @@ impl Object {
     /// (listings have fractions of a second, other answers have not).
     pub(crate) fn is_of_one_write(&self, other: &Self) -> bool {
         let token =
-            |object: &Self| (object.tells_token || object.token.is_some()).then(|| object.token.clone());
+            |object: &Self| (object.token_is_known || object.token.is_some()).then(|| object.token.clone());
         let tokens = token(self).zip(token(other));
         let versions = self.version.as_ref().zip(other.version.as_ref());
         let apart = self.modified.zip(other.modified).map(|(ours, theirs)| {
@@ -236,7 +236,7 @@ mod tests {
         for same in [&one, &listed, &tagged("e")] {
             assert!(one.is_of_one_write(same) && same.is_of_one_write(&one), "{same:?}");
         }
-        let of_another_program = Object { token: None, tells_token: true, ..one.clone() };
+        let of_another_program = Object { token: None, token_is_known: true, ..one.clone() };
         for other in [
             of_another_program,
             Object { version: Some("2".to_owned()), ..one.clone() },

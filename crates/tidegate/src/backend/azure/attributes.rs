@@ -176,7 +176,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         version: read("x-ms-version-id"),
         modified: read("last-modified").as_deref().and_then(time),
         is_fresh: false,
-        tells_token: true,
+        token_is_known: true,
         crc64nvme: crc64nvme
             .and_then(|written| ChecksumEntry::read(&written, headers))
             .map(|entry| entry.checksum.base64()),

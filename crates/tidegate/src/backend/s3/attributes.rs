@@ -101,7 +101,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         version: read("x-amz-version-id").filter(|version| version != "null"),
         modified: read("last-modified").as_deref().and_then(time),
         is_fresh: false,
-        tells_token: true,
+        token_is_known: true,
         crc64nvme: whole("x-amz-checksum-crc64nvme"),
         crc32c: whole("x-amz-checksum-crc32c"),
         other_checksums: OTHERS

@@ -98,7 +98,7 @@ pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
         version: Some(described.generation).filter(|generation| *generation != 0).map(|it| it.to_string()),
         modified: described.create_time.and_then(|time| SystemTime::try_from(time).ok()),
         is_fresh: false,
-        tells_token: true,
+        token_is_known: true,
         crc64nvme: None,
         crc32c: checksum.map(|checksum| STANDARD.encode(checksum.to_be_bytes())),
         other_checksums: BTreeMap::new(),
