@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -30,6 +31,15 @@ url, options = sys.argv[1], dict(word.split("=", 1) for word in sys.argv[2:])
 with tidegate.open(url, "w", **options) as file:
     file.write("hello, tide")
 assert tidegate.open(url, **options).read() == "hello, tide"
+"""
+
+#: The file system of Arrow that the wheel has, and no other.
+ARROW_STEPS = """
+import sys, pyarrow, pyarrow.parquet, tidegate.arrow
+url, options = sys.argv[1], dict(word.split("=", 1) for word in sys.argv[2:])
+table, files = pyarrow.table({"n": range(1000)}), tidegate.arrow.filesystem(url, **options)
+pyarrow.parquet.write_table(table, "table.parquet", filesystem=files)
+assert pyarrow.parquet.read_table("table.parquet", filesystem=files).equals(table)
 """
 
 
@@ -164,6 +174,9 @@ def test_the_wheel_in_a_new_environment(release, use, make_installed, embedded, 
     where = "a new venv, qemu-user" if emulator else "a new venv"
     use(make_installed([*emulator, folder / "bin/tidegate"]), wheel, where, began)
     if not emulator:
+        arrow = re.search(r"^pyarrow==.*$", (ROOT / "scripts/requirements.txt").read_text(), re.MULTILINE)[0]
+        sh(*python, "-m", "pip", "install", "--disable-pip-version-check", arrow, timeout=300)
+        sh(*python, "-W", "error", "-c", ARROW_STEPS, bucket.url(""), *words)
         # With its own program, not the one under test.
         env = {name: value for name, value in os.environ.items() if name != "TIDEGATE_BIN"}
         sh(*python, ROOT / "scripts/wheel-check", wheel, env=env)
