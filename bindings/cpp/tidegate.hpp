@@ -317,17 +317,31 @@ class Options {
     Options &&set(std::string_view name, const Value &value) && {
         return std::move(set(name, value));
     }
+    Options(Options &&other) noexcept
+        : options_(std::move(other.options_)), is_moved_from_(std::exchange(other.is_moved_from_, true)) {}
+    Options &operator=(Options &&other) noexcept {
+        options_ = std::move(other.options_);
+        is_moved_from_ = std::exchange(other.is_moved_from_, true);
+        return *this;
+    }
+
     // The handle of the C interface, which stays these options'; NULL for none.
-    const tg_options *handle() const noexcept { return options_.get(); }
+    const tg_options *handle() const {
+        if (is_moved_from_) throw Error(Kind::closed, "these options are empty: they were moved from");
+        return options_.get();
+    }
 
   private:
     tg_options *made() {
+        (void)handle();
         if (!options_) options_.reset(tg_options_new());
         if (!options_) throw std::bad_alloc();
         return options_.get();
     }
 
     detail::Unique<tg_options, tg_options_free> options_;
+    // A moved-from `create_only` must not become a write without it.
+    bool is_moved_from_ = false;
 };
 
 // A range to read: {offset, length, where the bytes go}.
@@ -340,7 +354,7 @@ using Progress = tg_progress;
 // it as secret as a password.
 class Pending {
   public:
-    // Text of to_json(). A text that is none makes Store::commit throw.
+    // Text of to_json(). Other text makes Store::commit throw.
     static Pending from_json(std::string_view json) { return Pending(detail::text(json)); }
     const std::string &to_json() const noexcept { return json_; }
 
@@ -353,7 +367,7 @@ class Pending {
 // A point of an upload from which any process goes on (Store::resume). As secret as a Pending.
 class Resumable {
   public:
-    // Text of to_json(). A text that is none makes Store::resume throw.
+    // Text of to_json(). Other text makes Store::resume throw.
     static Resumable from_json(std::string_view json) { return Resumable(detail::text(json)); }
     const std::string &to_json() const noexcept { return json_; }
 
@@ -424,7 +438,7 @@ class Writer {
         detail::check(tg_writer_write_owned(writer, const_cast<void *>(data), length, call, owned.release()));
     }
 
-    // Writes a copy of as many bytes as there is room for, and says how many. Never blocks. After 0, call write()
+    // Writes a copy of as many bytes as there is room for, and says how many, as tg_writer_try_write. Never blocks. After 0, call write()
     // before long: the writer may hold its place in the line for memory until then.
     std::size_t write_some(const void *data, std::size_t length) {
         std::size_t taken = 0;
@@ -493,6 +507,7 @@ class Writer {
     }
 
 #if defined(__cpp_lib_expected)
+    // These block, as write() does.
     Expected<void> try_write(const void *data, std::size_t length) {
         return detail::attempt([&] { write(data, length); });
     }
@@ -699,8 +714,8 @@ class Store {
         return Reader(reader);
     }
 
-    // Writes a whole object. The bytes are copied, and count towards the memory budget: a Writer takes large objects.
-    // When this returns, the object is visible; if it throws, it is not, unless the kind is Kind::uncertain.
+    // Writes a whole object. The copy of the bytes lies beside the memory budget: a Writer takes large objects. When this
+    // returns, the object is visible; if it throws, it is not, unless the kind is Kind::uncertain or Kind::panic.
     Object put(std::string_view key, std::string_view bytes, const Options &options = {}) const {
         tg_object *object = nullptr;
         detail::check(tg_put(get(), detail::key(key), bytes.data(), bytes.size(), options.handle(), &object));

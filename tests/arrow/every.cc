@@ -6,10 +6,12 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <stdexcept>
 #include <thread>
 
 #include <arrow/buffer.h>
 #include <arrow/filesystem/filesystem.h>
+#include <arrow/io/buffered.h>
 #include <arrow/io/interfaces.h>
 #include <arrow/memory_pool.h>
 #include <arrow/util/future.h>
@@ -82,9 +84,29 @@ Status a_close_after_a_failed_write_fails_again(const Files &) {
     const Status first = stream->Close(), second = stream->Close();
     EXPECT(!first.ok() && first.message() == second.message());
     EXPECT(first.message().find("memory://failed/a") != std::string::npos);
+    ARROW_ASSIGN_OR_RAISE(stream, files->OpenOutputStream("a"));
+    EXPECT(!stream->Write(Bytes(1 << 20)).ok());
+    EXPECT(stream->Abort().ok());
     ARROW_ASSIGN_OR_RAISE(const bool is_there, IsThere(files, "a"));
     EXPECT(!is_there);
     return Status::OK();
+}
+
+Status an_exception_publishes_nothing(const Files &files) {
+    try {
+        const auto stream = *files->OpenOutputStream("torn");
+        // Its destructor closes the stream.
+        const auto buffered = *arrow::io::BufferedOutputStream::Create(1 << 20, arrow::default_memory_pool(), stream);
+        ARROW_RETURN_NOT_OK(buffered->Write("half of it", 10));
+        throw std::runtime_error("the other half failed");
+    } catch (const std::runtime_error &) {
+        // While one is handled, none unwinds: a file that is closed here is whole.
+        ARROW_RETURN_NOT_OK(Put(files, "whole", Bytes(10)));
+    }
+    ARROW_ASSIGN_OR_RAISE(const bool is_torn_there, IsThere(files, "torn"));
+    ARROW_ASSIGN_OR_RAISE(const bool is_whole_there, IsThere(files, "whole"));
+    EXPECT(!is_torn_there && is_whole_there);
+    return files->WaitForAborts(std::chrono::seconds(10));
 }
 
 Status a_failed_close_fails_again(const Files &) {
@@ -247,6 +269,7 @@ const std::map<std::string, std::function<Status(const Files &)>> kTests = {
     {"only_close_publishes", only_close_publishes},
     {"a_close_after_a_failed_write_fails_again", a_close_after_a_failed_write_fails_again},
     {"a_failed_close_fails_again", a_failed_close_fails_again},
+    {"an_exception_publishes_nothing", an_exception_publishes_nothing},
     {"memory_that_is_not_arrows_is_copied", memory_that_is_not_arrows_is_copied},
     {"memory_of_arrow_is_handed_over", memory_of_arrow_is_handed_over},
     {"every_read_of_ranges_is_right", every_read_of_ranges_is_right},

@@ -46,6 +46,14 @@ def test_files_are_copied_from_and_to_another_file_system(files, tmp_path):
     assert (tmp_path / "back/b").read_bytes() == b"tide" * 100_000
 
 
+def test_a_directory_that_is_made_leaves_the_bytes_of_its_key(bucket, files):
+    bucket.put("docs/", b"the page")
+    files.create_dir("docs")
+    pyarrow.parquet.write_to_dataset(TABLE, "docs", filesystem=files)
+    files.delete_dir_contents("docs")
+    assert bucket.keys() == ["docs/"] and bucket.get("docs/") == b"the page"
+
+
 def test_it_is_shown_and_equal_and_pickled_also_below_a_directory(bucket, files, files_on):
     assert repr(files).startswith(f"tidegate.arrow.FileSystem('s3://{bucket.name}'")
     assert bucket.endpoint.secret_key not in repr(files).replace(bucket.endpoint.access_key, "")

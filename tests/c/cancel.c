@@ -277,14 +277,15 @@ void asynchronous_calls_are_cancelled(void) {
     OK(tg_writer_open(small, key("hold-part-4"), NULL, &writer));
     OK(tg_writer_write(writer, bytes, 1000));
     CANCEL(tight, tg_writer_write_async(writer, bytes, 20 * MIB, waiter_done, &waiter, &op));
-    FAILS(TG_KIND_CLOSED, tg_writer_finish(writer, NULL));
+    SAYS(TG_KIND_CLOSED, "nothing was published", tg_writer_finish(writer, NULL));
     tg_writer_free(writer);
     tg_store_free(small);
     tg_engine_free(tight);
     OK(tg_writer_open(store, key("hold-put"), NULL, &writer));
     OK(tg_writer_write(writer, bytes, 1000));
     CANCEL(engine, tg_writer_finish_async(writer, &object, waiter_done, &waiter, &op));
-    FAILS(TG_KIND_CLOSED, tg_writer_finish(writer, NULL));
+    SAYS(TG_KIND_CLOSED, "look with tg_head", tg_writer_finish(writer, NULL));
+    SAYS(TG_KIND_CLOSED, "look with tg_head", tg_writer_abort(writer));
     tg_writer_free(writer);
     OK(tg_writer_open(store, key("hold-part-5"), NULL, &writer));
     OK(tg_writer_write(writer, bytes, 6 * MIB));

@@ -25,6 +25,14 @@ void check_fails(int32_t kind, tg_error *error, const char *file, int line, cons
     tg_error_free(error);
 }
 
+void check_says(int32_t kind, const char *words, tg_error *error, const char *file, int line, const char *call) {
+    if (error != NULL && (strstr(tg_error_message(error), words) == NULL || strlen(tg_error_url(error)) == 0)) {
+        fprintf(stderr, "%s:%d: %s: not '%s': %s\n", file, line, call, words, tg_error_message(error));
+        abort();
+    }
+    check_fails(kind, error, file, line, call);
+}
+
 tg_str key(const char *text) {
     tg_str key = {text, strlen(text)};
     return key;

@@ -16,11 +16,14 @@
 #define OK(call) check_ok((call), __FILE__, __LINE__, #call)
 /* A call that fails with this kind. */
 #define FAILS(kind, call) check_fails((kind), (call), __FILE__, __LINE__, #call)
+/* The same, whose message has these words, and which names what it is about. */
+#define SAYS(kind, words, call) check_says((kind), (words), (call), __FILE__, __LINE__, #call)
 #define MIB ((size_t)1 << 20)
 
 void check_failed(const char *file, int line, const char *fact);
 void check_ok(tg_error *error, const char *file, int line, const char *call);
 void check_fails(int32_t kind, tg_error *error, const char *file, int line, const char *call);
+void check_says(int32_t kind, const char *words, tg_error *error, const char *file, int line, const char *call);
 
 /* A key. */
 tg_str key(const char *text);

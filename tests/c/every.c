@@ -204,12 +204,21 @@ static void reading(tg_store *store, size_t length) {
     CHECK(read == 1 && found[0] == bytes[0]);
 
     OK(tg_put(store, key("r"), "other", 5, NULL, NULL));
-    FAILS(TG_KIND_REPLACED, tg_reader_read_at(reader, 0, found, 1, &read));
-    FAILS(TG_KIND_REPLACED, tg_reader_read_ranges(reader, ranges, 2));
+    SAYS(TG_KIND_REPLACED, "/r", tg_reader_read_at(reader, 0, found, 1, &read));
+    SAYS(TG_KIND_REPLACED, "/r", tg_reader_read_ranges(reader, ranges, 2));
     tg_reader_cancel(reader);
-    FAILS(TG_KIND_CANCELLED, tg_reader_read_at(reader, 0, found, 1, &read));
+    SAYS(TG_KIND_CANCELLED, "/r", tg_reader_read_at(reader, 0, found, 1, &read));
     tg_reader_free(reader);
+    OK(tg_options_set(options, "size", "4"));
+    FAILS(TG_KIND_INVALID_INPUT, tg_reader_open(store, key("r"), options, &reader));
     tg_object_free(object);
+    tg_options_free(options);
+    options = tg_options_new();
+    OK(tg_options_set(options, "random", "true"));
+    OK(tg_options_set(options, "size", "4"));
+    OK(tg_reader_open(store, key("r"), options, &reader));
+    SAYS(TG_KIND_REPLACED, "5 bytes, and not 4", tg_reader_read_at(reader, 0, found, 1, &read));
+    tg_reader_free(reader);
     tg_options_free(options);
     free(bytes);
     free(found);

@@ -273,6 +273,13 @@ TEST(handles_that_are_moved_from_are_empty) {
     moved.write("2");
     std::move(moved).finish();
     THROWS(closed, moved.write("3"));
+    Options careful{{"create_only", "true"}};
+    const Options careful_still = std::move(careful);
+    THROWS(closed, store.put("a", "3", careful));
+    THROWS(closed, careful.set("create_only", "true"));
+    THROWS(already_exists, store.put("a", "3", careful_still));
+    careful = Options();
+    store.put("other", "3", careful);
     Reader reader = store.reader("a");
     Reader other = std::move(reader);
     char byte;

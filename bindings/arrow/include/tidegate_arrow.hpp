@@ -42,7 +42,9 @@ struct TideOptions {
 // Arrow has LocalFileSystem.
 //
 // A file that is written is visible by Close(), whole, and by nothing else: Abort() and the destructor discard, and a
-// Close() after a failed Write() fails. Reads of one open file are of one object.
+// Close() after a failed Write(), or while an exception unwinds, fails. Streams of Arrow around one, such as
+// BufferedOutputStream, close it in their destructors: Abort() such a stream before you leave it early. Reads of one open
+// file are of one object.
 class TIDEGATE_ARROW_EXPORT TideFileSystem : public ::arrow::fs::FileSystem {
   public:
     // Opens a store, and sends nothing.
@@ -90,6 +92,8 @@ class TIDEGATE_ARROW_EXPORT TideFileSystem : public ::arrow::fs::FileSystem {
     // The store copies the object, and removes it then, if it is still the one that was copied. Refused if the options have a
     // storage class or an encryption: the object keeps its own.
     ::arrow::Status Move(const std::string &src, const std::string &dest) override;
+    // The store copies the object with its attributes. Of the settings of writes it has `concurrency`, `create_only`,
+    // `encryption`, `part_size` and `storage_class`.
     ::arrow::Status CopyFile(const std::string &src, const std::string &dest) override;
 
     ::arrow::Result<std::shared_ptr<::arrow::io::InputStream>> OpenInputStream(const std::string &path) override;

@@ -136,10 +136,18 @@ class TideFileSystem::Impl {
         return is_there ? Status::OK() : NoDirectory(path);
     }
 
+    // Leaves an object of that key as it is: it may have bytes.
     Status CreateMarker(const std::string &key) const {
         ARROW_ASSIGN_OR_RAISE(const auto store, Store());
         ARROW_ASSIGN_OR_RAISE(Options options, ToOptions(OfStorage(options_.write)));
-        return Try([&] { (void)store.put(key + "/", "", std::move(options.set("content_type", kDirectoryType))); });
+        options.set("content_type", kDirectoryType).set("create_only", "true");
+        return Try([&] {
+            try {
+                (void)store.put(key + "/", "", options);
+            } catch (const Error &error) {
+                if (error.kind() != Kind::already_exists) throw;
+            }
+        });
     }
     // A directory that was there only because of what was removed from it stays, as in S3FileSystem.
     Status KeepParent(const Path &path) const {

@@ -132,6 +132,9 @@ Status OutputStream::Close() {
             failed_ = Status::IOError(url_, " was not published: Python has failed to say whether it is whole");
         else if (verdict == rule::Verdict::interpreter_ends)
             failed_ = Status::Cancelled(url_, " was not published: the interpreter ends");
+        else if (std::uncaught_exceptions() > exceptions_)
+            // The destructor of a stream of Arrow around this one closes it.
+            failed_ = Status::Cancelled(url_, " was not published: it was closed while an exception unwinds");
         else
             failed_ = Try([&] { (void)std::move(upload_->writer).finish(); });
     }
@@ -144,6 +147,8 @@ Status OutputStream::Abort() {
     if (closed_.exchange(true)) return Status::OK();
     upload_->is_discarded = true;
     Open::Get().Remove(number_, is_noted_ ? -number_ : 0);
+    // A write that failed has ended the writer.
+    if (!failed_.ok()) return Status::OK();
     return Try([&] { std::move(upload_->writer).abort(); });
 }
 

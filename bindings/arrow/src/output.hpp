@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,10 +23,12 @@ class OutputStream final : public ::arrow::io::OutputStream {
     // Discards what was not closed, and does not wait.
     ~OutputStream() override;
 
-    // Publishes. Fails after a failed write or close with that failure, and publishes nothing then. In Python it discards
-    // where an exception is in flight, and succeeds: an error would take the place of that exception.
+    // Publishes. Fails after a failed write or close with that failure, and publishes nothing then; it also fails, and
+    // publishes nothing, where an exception of C++ unwinds that was not there at the open. In Python it discards where an
+    // exception is in flight, and succeeds: an error would take the place of that exception.
     ::arrow::Status Close() override;
-    // Discards, and waits until the store has released the session.
+    // Discards, and waits until the store has released the session; after a write that failed, which has discarded already,
+    // it does not wait.
     ::arrow::Status Abort() override;
     bool closed() const override { return closed_; }
     ::arrow::Result<std::int64_t> Tell() const override;
@@ -59,6 +62,7 @@ class OutputStream final : public ::arrow::io::OutputStream {
     const std::shared_ptr<Upload> upload_;
     const std::string url_;
     const std::int64_t number_;
+    const int exceptions_ = std::uncaught_exceptions();
     // Whether Python has noted it, and is to hear of its end.
     bool is_noted_ = false;
     std::int64_t position_ = 0;

@@ -287,7 +287,7 @@ void tg_engine_free(struct tg_engine *engine);
 /*
  Waits until the sessions of all writers that failed or were discarded so far are aborted, for so many milliseconds at
  most: TG_KIND_TIMEOUT says that some are not. An error of another kind is that of a session that could not be
- aborted: its parts stay at the store until a sweep. Blocks.
+ aborted, and says how many more could not: their parts stay at the store until a sweep. Blocks.
  */
 struct tg_error *tg_engine_wait_for_aborts(struct tg_engine *engine,
                                            uint64_t timeout_ms);
@@ -609,9 +609,10 @@ struct tg_error *tg_store_open(struct tg_engine *engine,
 void tg_store_free(struct tg_store *store);
 
 /*
- Writes a whole object in one call. The bytes are copied, and count towards the memory budget from then on: a writer
- takes large objects. When this returns NULL, the object is visible; otherwise it is not, unless the kind is
- TG_KIND_UNCERTAIN. `object` may be NULL. Blocks.
+ Writes a whole object in one call. The bytes are copied, and the copy lies beside the memory budget until the call has
+ ended: a writer takes large objects. When this returns NULL, the object is visible; otherwise it is not, unless the kind
+ is TG_KIND_UNCERTAIN, or is TG_KIND_CANCELLED or TG_KIND_PANIC and the store was publishing it at that moment: look with
+ tg_head. `object` may be NULL. Blocks.
  */
 struct tg_error *tg_put(struct tg_store *store,
                         struct tg_str key,
@@ -735,8 +736,8 @@ uint64_t tg_writer_position(struct tg_writer *writer);
 
 /*
  Publishes the object: when this returns NULL, the whole object is visible. After an error it is not, and the writer has
- failed; only TG_KIND_UNCERTAIN, and TG_KIND_CANCELLED where the store was publishing it at that moment, leave that
- open: look with tg_head. The writer is still to be freed. `object` may be NULL. Blocks.
+ failed; only TG_KIND_UNCERTAIN, and TG_KIND_CANCELLED or TG_KIND_PANIC where the store was publishing it at that moment,
+ leave that open: look with tg_head. The writer is still to be freed. `object` may be NULL. Blocks.
  */
 struct tg_error *tg_writer_finish(struct tg_writer *writer,
                                   struct tg_object **object);

@@ -23,7 +23,7 @@ pub(crate) fn call(work: impl FnOnce() -> Outcome) -> Option<Box<tg_error>> {
     let outcome = match carried_out {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(error)) => Err(no_thread(&error)),
-        Err(panic) => Err(panicked(&*panic)),
+        Err(panic) => Err(panicked("", &*panic)),
     };
     outcome.err()
 }

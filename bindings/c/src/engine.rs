@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::border::{call, free, handle, needed};
-use crate::error::{Failure, Outcome, TG_KIND_TIMEOUT, TG_KIND_UNAVAILABLE, failure, tg_error};
+use crate::error::{Failure, Outcome, TG_KIND_TIMEOUT, TG_KIND_UNAVAILABLE, failure, of, tg_error};
 use crate::operation::Operation;
 use crate::options::{given, tg_options};
 use crate::process::OfProcess;
@@ -149,7 +149,7 @@ pub extern "C" fn tg_engine_free(engine: Option<Box<tg_engine>>) {
 
 /// Waits until the sessions of all writers that failed or were discarded so far are aborted, for so many milliseconds at
 /// most: TG_KIND_TIMEOUT says that some are not. An error of another kind is that of a session that could not be
-/// aborted: its parts stay at the store until a sweep. Blocks.
+/// aborted, and says how many more could not: their parts stay at the store until a sweep. Blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn tg_engine_wait_for_aborts(
     engine: Option<&tg_engine>,
@@ -166,7 +166,15 @@ pub extern "C" fn tg_engine_wait_for_aborts(
             };
             let ended = tokio::time::timeout(Duration::from_millis(timeout_ms), aborted).await;
             let failed = ended.map_err(|_| timed_out(tide.unsettled().len()))?;
-            failed.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+            match &*failed {
+                [] => Ok(()),
+                [error] => Err(of(error)),
+                [error, others @ ..] => {
+                    let mut failure = of(error);
+                    failure.add(&format!("; {} more sessions could not be aborted", others.len()));
+                    Err(failure)
+                }
+            }
         };
         Operation::new(shared, CancellationToken::new(), wait).wait()
     })
@@ -176,7 +184,7 @@ fn timed_out(count: usize) -> Failure {
     failure(
         TG_KIND_TIMEOUT,
         "",
-        &format!("the time is up, and uploads that are not known to be aborted: {count}"),
+        &format!("the time is up: {count} uploads may still have a session at the store"),
     )
 }
 

@@ -106,6 +106,13 @@ pub(crate) fn of(error: &tidegate::Error) -> Failure {
     })
 }
 
+impl tg_error {
+    /// Adds to the end of its message.
+    pub(crate) fn add(&mut self, more: &str) {
+        self.message = c_string(&(self.message.to_string_lossy().into_owned() + more));
+    }
+}
+
 impl From<tidegate::Error> for Box<tg_error> {
     fn from(error: tidegate::Error) -> Self {
         of(&error)
@@ -184,11 +191,11 @@ pub(crate) fn invalid(message: &str) -> Failure {
     failure(TG_KIND_INVALID_INPUT, "", message)
 }
 
-/// The failure that a panic becomes.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Failure {
+/// The failure that a panic becomes; `url` is empty where no object is known.
+pub(crate) fn panicked(url: &str, panic: &(dyn Any + Send)) -> Failure {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    failure(TG_KIND_PANIC, "", &format!("the library panicked: {text}"))
+    failure(TG_KIND_PANIC, url, &format!("the library panicked: {text}"))
 }
 
 /// Which kind of failure it is: one of TG_KIND_...; 0 for NULL, which is success.

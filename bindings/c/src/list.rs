@@ -50,6 +50,7 @@ pub struct tg_entry {
 #[derive(Debug)]
 pub struct tg_list {
     shared: Shared,
+    url: Arc<str>,
     rest: OfProcess<Arc<Mutex<Rest>>>,
 }
 
@@ -120,10 +121,12 @@ pub unsafe extern "C" fn tg_list_open(
         let (store, out) = (needed(store, "store")?, needed(list, "list")?);
         // SAFETY: the header demands that the memory of the prefix is readable during the call.
         let prefix = unsafe { prefix.read() }?;
+        let url = store.url(&prefix)?;
         let entries = given(options).list(store.get()?.list(prefix))?.fuse();
         let rest = Rest { entries, failed: None, has_failed: false, page: Page::default() };
         out.write(handle(tg_list {
             shared: store.shared.clone(),
+            url,
             rest: OfProcess::new(Arc::new(Mutex::new(rest))),
         }));
         Ok(())
@@ -141,10 +144,11 @@ fn next(list: Option<&tg_list>) -> Outcome<Operation<Listed>> {
     let kept = list.rest.get()?.clone();
     let rest = kept.clone().try_lock_owned();
     let mut in_call = InCall(rest.map_err(|_| invalid("another call uses this listing at this moment"))?);
+    let url = list.url.clone();
     let next = Operation::new(&list.shared, CancellationToken::new(), async move {
         let rest = &mut *in_call.0;
         if rest.has_failed {
-            return Err(failure(TG_KIND_CLOSED, "", "an earlier call of this listing failed"));
+            return Err(failure(TG_KIND_CLOSED, &url, "an earlier call of this listing failed"));
         }
         let mut entries = Vec::new();
         if rest.failed.is_none() {
@@ -173,7 +177,7 @@ fn next(list: Option<&tg_list>) -> Outcome<Operation<Listed>> {
         rest.page = Page::of(entries);
         Ok(Listed(rest.page.entries.as_ptr(), rest.page.entries.len()))
     });
-    Ok(next.keeping(kept))
+    Ok(next.about(list.url.clone()).keeping(kept))
 }
 
 /// The next entries, at least one; `count` is 0 at the end, and only there. They live until the next call or the free of

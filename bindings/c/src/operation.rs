@@ -101,6 +101,8 @@ pub(crate) struct Operation<T> {
     shared: Shared,
     cancel: CancellationToken,
     work: Work<T>,
+    /// The URL of the object or store that the call is about, for errors of this side; empty if there is none.
+    url: Arc<str>,
     /// What the result points into.
     kept: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -112,7 +114,12 @@ impl<T: Send + 'static> Operation<T> {
         cancel: CancellationToken,
         work: impl Future<Output = Outcome<T>> + Send + 'static,
     ) -> Self {
-        Self { shared: shared.clone(), cancel, work: Box::pin(work), kept: None }
+        Self { shared: shared.clone(), cancel, work: Box::pin(work), url: Arc::default(), kept: None }
+    }
+
+    /// Names what the call is about in the error of a cancel or a panic.
+    pub(crate) fn about(self, url: impl Into<Arc<str>>) -> Self {
+        Self { url: url.into(), ..self }
     }
 
     /// Keeps what the result points into until the caller was told.
@@ -133,7 +140,7 @@ impl<T: Send + 'static> Operation<T> {
     fn wait_after(self, try_first: bool) -> Outcome<T> {
         may_block()?;
         let running = self.shared.get()?;
-        let mut work = Box::pin(guarded(self.cancel, self.work));
+        let mut work = Box::pin(guarded(self.cancel, self.work, self.url));
         if try_first {
             let _entered = running.runtime.enter();
             if let Poll::Ready(ended) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -155,14 +162,14 @@ impl<T: Send + 'static> Operation<T> {
         mut done: Done,
         op: Option<Slot<*mut tg_op>>,
     ) -> Outcome {
-        let Self { shared, cancel, work, kept } = self;
+        let Self { shared, cancel, work, url, kept } = self;
         let runtime = shared.get().inspect_err(|_| done.done = None)?.runtime.clone();
         let cancel = cancel.child_token();
         if let Some(op) = op {
             op.write(handle(tg_op { cancel: OfProcess::new(cancel.clone()) }));
         }
         runtime.spawn(async move {
-            let ended = guarded(cancel, work).await;
+            let ended = guarded(cancel, work, url).await;
             done.tell(ended.map(deliver).err());
             // The engine lasts until its callbacks have returned, and so does what they were given.
             drop((kept, shared));
@@ -172,7 +179,8 @@ impl<T: Send + 'static> Operation<T> {
 }
 
 /// The future of a call, which ends if it is cancelled or panics. When it ends, `work` is dropped.
-async fn guarded<T>(cancel: CancellationToken, work: Work<T>) -> Outcome<T> {
+async fn guarded<T>(cancel: CancellationToken, work: Work<T>, url: Arc<str>) -> Outcome<T> {
+    let cancelled = || failure(TG_KIND_CANCELLED, &url, "the call was cancelled");
     if cancel.is_cancelled() {
         return Err(cancelled());
     }
@@ -186,9 +194,5 @@ async fn guarded<T>(cancel: CancellationToken, work: Work<T>) -> Outcome<T> {
         }
     };
     // Around the drop of `work` too.
-    AssertUnwindSafe(carried_out).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
-}
-
-fn cancelled() -> Failure {
-    failure(TG_KIND_CANCELLED, "", "the call was cancelled")
+    AssertUnwindSafe(carried_out).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&url, &*panic)))
 }

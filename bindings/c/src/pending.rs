@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_char, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use tidegate::Object;
 use tidegate::upload::{Pending, Resumable};
@@ -22,7 +23,9 @@ unsafe fn commit(store: Option<&tg_store>, json: *const c_char) -> Outcome<Opera
     // SAFETY: the header demands a string that a NUL ends.
     let pending = Pending::from_json(&unsafe { string(json, "json") }?)?;
     let of = store.get()?.clone();
-    Ok(store.operation(async move { Ok(of.commit(&pending).await?) }))
+    Ok(store.operation(format!("{}/{}", pending.url(), pending.key()).into(), async move {
+        Ok(of.commit(&pending).await?)
+    }))
 }
 
 /// Publishes a prepared upload. Twice, or by two processes, publishes it once, and both get the object; after
@@ -66,8 +69,14 @@ pub unsafe extern "C" fn tg_abandon(store: Option<&tg_store>, json: *const c_cha
         let json = unsafe { string(json, "json") }?;
         let of = store.get()?.clone();
         let abandon = match (Pending::from_json(&json), Resumable::from_json(&json)) {
-            (Ok(pending), _) => store.operation(async move { Ok(of.abandon(&pending).await?) }),
-            (_, Ok(point)) => store.operation(async move { Ok(of.abandon(&point).await?) }),
+            (Ok(pending), _) => store
+                .operation(format!("{}/{}", pending.url(), pending.key()).into(), async move {
+                    Ok(of.abandon(&pending).await?)
+                }),
+            (_, Ok(point)) => store
+                .operation(format!("{}/{}", point.url(), point.key()).into(), async move {
+                    Ok(of.abandon(&point).await?)
+                }),
             (Err(error), Err(_)) => return Err(error.into()),
         };
         abandon.wait()
@@ -85,8 +94,9 @@ pub unsafe extern "C" fn tg_resume(
         let (store, out) = (needed(store, "store")?, needed(writer, "writer")?);
         // SAFETY: the header demands a string that a NUL ends.
         let point = Resumable::from_json(&unsafe { string(json, "json") }?)?;
-        let (of, url) = (store.get()?.clone(), format!("{}/{}", point.url(), point.key()));
-        let writer = store.operation(async move { Ok(of.resume(&point).await?) }).wait()?;
+        let url: Arc<str> = format!("{}/{}", point.url(), point.key()).into();
+        let of = store.get()?.clone();
+        let writer = store.operation(url.clone(), async move { Ok(of.resume(&point).await?) }).wait()?;
         out.write(handle(tg_writer::new(&store.shared, writer, url)));
         Ok(())
     })

@@ -37,6 +37,7 @@ struct OpenReader {
     shared: Shared,
     store: Store,
     key: String,
+    url: Arc<str>,
     stream: Arc<Mutex<Stream>>,
     identity: Arc<Identity>,
     cancel: CancellationToken,
@@ -50,6 +51,7 @@ struct Identity {
     /// Otherwise, the object of the first response.
     found: OnceLock<Object>,
     size: u64,
+    url: Arc<str>,
 }
 
 impl Identity {
@@ -73,11 +75,11 @@ impl Identity {
         }
         if response.size != self.size {
             let message = format!("the object has {} bytes, and not {}", response.size, self.size);
-            return Err(failure(TG_KIND_REPLACED, "", &message));
+            return Err(failure(TG_KIND_REPLACED, &self.url, &message));
         }
         let object = self.found.get_or_init(|| response.clone());
         if object.has_identity() && response.has_identity() && !object.is_same(response) {
-            return Err(failure(TG_KIND_REPLACED, "", "the object was replaced during the read"));
+            return Err(failure(TG_KIND_REPLACED, &self.url, "the object was replaced during the read"));
         }
         Ok(())
     }
@@ -88,7 +90,7 @@ impl OpenReader {
         &self,
         work: impl Future<Output = Outcome<T>> + Send + 'static,
     ) -> Operation<T> {
-        Operation::new(&self.shared, self.cancel.clone(), work)
+        Operation::new(&self.shared, self.cancel.clone(), work).about(self.url.clone())
     }
 }
 
@@ -143,6 +145,11 @@ pub unsafe extern "C" fn tg_reader_open(
         if size.is_some() && !is_random {
             return Err(invalid("the option `size` of a read needs `random`"));
         }
+        if size.is_some() && described.is_some() {
+            return Err(invalid(
+                "a read has the option `size` or `if_unchanged`, whose object has a size, and not both",
+            ));
+        }
         let is_identified = described.is_some() || size.is_none();
         let open = async move {
             Ok(match (is_random, described, size) {
@@ -155,17 +162,20 @@ pub unsafe extern "C" fn tg_reader_open(
                 (true, described, _) => at_random(&to_open.0, &to_open.1, builder, described).await?,
             })
         };
-        let (object, stream) = store.operation(open).wait()?;
+        let url = store.url(&key)?;
+        let (object, stream) = store.operation(url.clone(), open).wait()?;
         let identity = Identity {
             opened: is_identified.then(|| object.clone()),
             found: OnceLock::new(),
             size: object.size,
+            url: url.clone(),
         };
         let stream = Stream { reader: stream, has_failed: false, rest: Bytes::new(), at: 0 };
         let open = OpenReader {
             shared: store.shared.clone(),
             store: of,
             key,
+            url,
             stream: Arc::new(Mutex::new(stream)),
             identity: Arc::new(identity),
             cancel: CancellationToken::new(),
@@ -230,9 +240,10 @@ pub unsafe extern "C" fn tg_reader_read(
         let mut stream =
             stream.map_err(|_| invalid("another call reads this reader's next bytes at this moment"))?;
         let (builder, identity) = (open.store.reader(&open.key), open.identity.clone());
+        let url = open.url.clone();
         let work = async move {
             if stream.has_failed {
-                return Err(failure(TG_KIND_CLOSED, "", "an earlier read of this reader failed"));
+                return Err(failure(TG_KIND_CLOSED, &url, "an earlier read of this reader failed"));
             }
             if target.left() == 0 {
                 return Ok(0);

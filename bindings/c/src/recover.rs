@@ -162,7 +162,9 @@ pub extern "C" fn tg_unfinished_resume(
         })?;
         let (published, goes_on) = match resumed {
             Resumed::Object(published) => (handle(published.into()), ptr::null_mut()),
-            Resumed::Writer(goes_on) => (ptr::null_mut(), handle(tg_writer::new(&list.shared, goes_on, url))),
+            Resumed::Writer(goes_on) => {
+                (ptr::null_mut(), handle(tg_writer::new(&list.shared, goes_on, url.into())))
+            }
         };
         object.write(published);
         writer.write(goes_on);

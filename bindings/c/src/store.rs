@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate::Object;
@@ -34,12 +35,22 @@ impl tg_store {
         self.store.get()
     }
 
-    /// A call of this store. Only a `tg_op` cancels it.
+    /// The URL of an object, or of the store where `key` is empty.
+    ///
+    /// # Errors
+    /// `TG_KIND_FORKED` in a forked child.
+    pub(crate) fn url(&self, key: &str) -> Outcome<Arc<str>> {
+        let location = self.get()?.location();
+        Ok(if key.is_empty() { location.into() } else { format!("{location}/{key}").into() })
+    }
+
+    /// A call about the object or the store of this URL. Only a `tg_op` cancels it.
     pub(crate) fn operation<T: Send + 'static>(
         &self,
+        url: Arc<str>,
         work: impl Future<Output = Outcome<T>> + Send + 'static,
     ) -> Operation<T> {
-        Operation::new(&self.shared, CancellationToken::new(), work)
+        Operation::new(&self.shared, CancellationToken::new(), work).about(url)
     }
 }
 
@@ -83,13 +94,14 @@ unsafe fn put(
     let store = needed(store, "store")?;
     // SAFETY: the header demands that the memory of the key and of the bytes is readable during the call.
     let (key, bytes) = unsafe { (key.read()?, Bytes::copy_from_slice(bytes(data, length)?)) };
-    let put = given(options).write(store.get()?.put(key, bytes))?;
-    Ok(store.operation(async move { Ok(put.await?) }))
+    let put = given(options).write(store.get()?.put(&*key, bytes))?;
+    Ok(store.operation(store.url(&key)?, async move { Ok(put.await?) }))
 }
 
-/// Writes a whole object in one call. The bytes are copied, and count towards the memory budget from then on: a writer
-/// takes large objects. When this returns NULL, the object is visible; otherwise it is not, unless the kind is
-/// TG_KIND_UNCERTAIN. `object` may be NULL. Blocks.
+/// Writes a whole object in one call. The bytes are copied, and the copy lies beside the memory budget until the call has
+/// ended: a writer takes large objects. When this returns NULL, the object is visible; otherwise it is not, unless the kind
+/// is TG_KIND_UNCERTAIN, or is TG_KIND_CANCELLED or TG_KIND_PANIC and the store was publishing it at that moment: look with
+/// tg_head. `object` may be NULL. Blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tg_put(
     store: Option<&tg_store>,
@@ -133,7 +145,7 @@ unsafe fn head(store: Option<&tg_store>, key: tg_str) -> Outcome<Operation<Objec
     let store = needed(store, "store")?;
     // SAFETY: the header demands that the memory of the key is readable during the call.
     let (key, opened) = (unsafe { key.read() }?, store.get()?.clone());
-    Ok(store.operation(async move { Ok(opened.head(&key).await?) }))
+    Ok(store.operation(store.url(&key)?, async move { Ok(opened.head(&key).await?) }))
 }
 
 /// Describes an object. Blocks.
@@ -175,7 +187,7 @@ pub unsafe extern "C" fn tg_delete(store: Option<&tg_store>, key: tg_str) -> Opt
         let store = needed(store, "store")?;
         // SAFETY: the header demands that the memory of the key is readable during the call.
         let (key, opened) = (unsafe { key.read() }?, store.get()?.clone());
-        store.operation(async move { Ok(opened.delete(&key).await?) }).wait()
+        store.operation(store.url(&key)?, async move { Ok(opened.delete(&key).await?) }).wait()
     })
 }
 
@@ -195,7 +207,7 @@ pub unsafe extern "C" fn tg_delete_many(
         let keys: Vec<String> =
             unsafe { items(keys, count)?.iter().map(|key| key.read()).collect::<Outcome<_>>()? };
         let removals = store.get()?.delete_many(keys.clone());
-        let report = store.operation(async move { Ok(removals.await) }).wait()?;
+        let report = store.operation(store.url("")?, async move { Ok(removals.await) }).wait()?;
         if !each.is_null() {
             let failed = report.failed.iter().filter_map(|(key, error)| Some((key.as_deref()?, error)));
             let failed: HashMap<&str, &tidegate::Error> = failed.collect();
@@ -225,8 +237,8 @@ pub unsafe extern "C" fn tg_copy(
         let (from, to) = (needed(from, "from")?, needed(to, "to")?);
         // SAFETY: the header demands that the memory of the keys is readable during the call.
         let (key, to_key) = unsafe { (key.read()?, to_key.read()?) };
-        let copy = given(options).copy(from.get()?.copy(key, to.get()?, to_key))?;
-        give(from.operation(async move { Ok(copy.await?) }).wait()?, object)
+        let copy = given(options).copy(from.get()?.copy(&*key, to.get()?, to_key))?;
+        give(from.operation(from.url(&key)?, async move { Ok(copy.await?) }).wait()?, object)
     })
 }
 
@@ -242,8 +254,8 @@ pub unsafe extern "C" fn tg_rename(
         let store = needed(store, "store")?;
         // SAFETY: the header demands that the memory of the keys is readable during the call.
         let (from, to) = unsafe { (from.read()?, to.read()?) };
-        let rename = given(options).rename(store.get()?.rename(from, to))?;
-        store.operation(async move { Ok(rename.await.map(drop)?) }).wait()
+        let rename = given(options).rename(store.get()?.rename(&*from, to))?;
+        store.operation(store.url(&from)?, async move { Ok(rename.await.map(drop)?) }).wait()
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use tidegate::upload::{Pending, Resumable};
-use tidegate::{Object, Progress, Strategy, Writer};
+use tidegate::{ErrorKind, Object, Progress, Strategy, Writer};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,7 @@ pub struct tg_writer {
 #[derive(Debug)]
 struct OpenWriter {
     shared: Shared,
-    url: String,
+    url: Arc<str>,
     writer: Arc<Mutex<Option<Writer>>>,
     state: AtomicU8,
     cancel: CancellationToken,
@@ -54,19 +54,22 @@ struct OpenWriter {
 const OPEN: u8 = 0;
 const FAILED: u8 = 1;
 const ENDED: u8 = 2;
+/// A finish was begun, and nothing says whether it published the object.
+const UNKNOWN: u8 = 3;
 
 impl OpenWriter {
     fn operation<T: Send + 'static>(
         &self,
         work: impl Future<Output = Outcome<T>> + Send + 'static,
     ) -> Operation<T> {
-        Operation::new(&self.shared, self.cancel.clone(), work)
+        Operation::new(&self.shared, self.cancel.clone(), work).about(self.url.clone())
     }
 
     /// Why it takes no more calls.
     fn ended(&self) -> Failure {
         let why = match self.state.load(SeqCst) {
             ENDED => "the writer was finished, prepared or aborted before",
+            UNKNOWN => "its finish ended without saying whether the object was published: look with tg_head",
             _ => "an earlier call of this writer failed, and nothing was published",
         };
         failure(TG_KIND_CLOSED, &self.url, why)
@@ -130,7 +133,7 @@ impl Drop for InCall {
 }
 
 impl tg_writer {
-    pub(crate) fn new(shared: &Shared, writer: Writer, url: String) -> Self {
+    pub(crate) fn new(shared: &Shared, writer: Writer, url: Arc<str>) -> Self {
         let open = OpenWriter {
             shared: shared.clone(),
             url,
@@ -192,9 +195,9 @@ pub unsafe extern "C" fn tg_writer_open(
         let (store, out) = (needed(store, "store")?, needed(writer, "writer")?);
         // SAFETY: the header demands that the memory of the key is readable during the call.
         let key = unsafe { key.read() }?;
-        let url = format!("{}/{key}", store.get()?.location());
-        let open = given(options).write(store.get()?.writer(key))?;
-        let writer = store.operation(async move { Ok(open.await?) }).wait()?;
+        let open = given(options).write(store.get()?.writer(&*key))?;
+        let url = store.url(&key)?;
+        let writer = store.operation(url.clone(), async move { Ok(open.await?) }).wait()?;
         out.write(handle(tg_writer::new(&store.shared, writer, url)));
         Ok(())
     })
@@ -352,15 +355,22 @@ fn finish(writer: Option<&tg_writer>) -> Outcome<Operation<Object>> {
     let mut in_call = begin(writer)?;
     let open = in_call.open.clone();
     Ok(open.operation(async move {
-        let object = in_call.take()?.finish().await?;
-        in_call.end();
-        Ok(object)
+        let writer = in_call.take()?;
+        // So it stays if this call is cancelled or panics.
+        in_call.open.state.store(UNKNOWN, SeqCst);
+        let finished = writer.finish().await;
+        match &finished {
+            Ok(_) => in_call.end(),
+            Err(error) if error.kind() == ErrorKind::Uncertain => {}
+            Err(_) => in_call.open.state.store(FAILED, SeqCst),
+        }
+        Ok(finished?)
     }))
 }
 
 /// Publishes the object: when this returns NULL, the whole object is visible. After an error it is not, and the writer has
-/// failed; only TG_KIND_UNCERTAIN, and TG_KIND_CANCELLED where the store was publishing it at that moment, leave that
-/// open: look with tg_head. The writer is still to be freed. `object` may be NULL. Blocks.
+/// failed; only TG_KIND_UNCERTAIN, and TG_KIND_CANCELLED or TG_KIND_PANIC where the store was publishing it at that moment,
+/// leave that open: look with tg_head. The writer is still to be freed. `object` may be NULL. Blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn tg_writer_finish(
     writer: Option<&tg_writer>,

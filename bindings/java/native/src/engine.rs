@@ -112,7 +112,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_waitForAborts(
                 let failed = tokio::time::timeout(limit, aborted).await.map_err(|_| {
                     let count = tide.unsettled().len();
                     let message =
-                        format!("the time is up, and uploads that are not known to be aborted: {count}");
+                        format!("the time is up: {count} uploads may still have a session at the store");
                     Failure::of(ErrorKind::Timeout, "", &message)
                 })?;
                 failed.into_iter().next().map_or(Ok(Reply::default()), |error| Err(error.into()))
