@@ -1,4 +1,4 @@
-"""s3fs's own tests on Tidegate's class. They are in s3fs's source distribution, and take a quarter of an hour, so they run
+"""s3fs's own tests on Tidegate's class. They are in s3fs's source distribution, and take minutes, so they run
 at night: `scripts/test --only suites`.
 
 `s3fs_own.json` has the tests that fail, under the reasons."""
@@ -27,4 +27,5 @@ def test_s3fs(moto, tmp_path):
     # The module, which the plugin has loaded, has no name in the report.
     names = {name.partition(".")[2] for name in failed}
     assert names - SLOW == set(FAILS) - SLOW, printed
-    assert len(passed) > 140, printed
+    # Of 222: not so few because a test of the suite is not found.
+    assert len(passed) + len(SLOW) > 120, printed
