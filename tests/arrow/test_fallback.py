@@ -1,5 +1,7 @@
 """Without a library for the Arrow that is there, the file system is that of tidegate.pyarrow, and that is said once."""
 
+import subprocess
+
 import pyarrow
 
 import tidegate.arrow
@@ -38,6 +40,15 @@ def test_a_library_that_cannot_be_loaded_says_why(program, bucket, tmp_path):
     run = program(WITHOUT.format(place=str(tmp_path)))
     assert run.stdout.startswith("1 True tidegate.arrow uses tidegate.pyarrow"), run
     assert "cannot be loaded" in run.stdout
+
+
+def test_another_c_library_on_the_path_is_not_taken(program, bucket, tmp_path):
+    subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "libtidegate.so.1"], check=True)
+    text = (
+        "import os, tidegate.arrow; print(tidegate.arrow.filesystem(os.environ['BUCKET']).get_file_info('a').type.name)"
+    )
+    run = program(text, LD_LIBRARY_PATH=str(tmp_path))
+    assert (run.stdout, run.stderr, run.returncode) == ("NotFound\n", "", 0), run
 
 
 def test_a_local_directory_has_the_file_system_in_python(tmp_path):

@@ -110,6 +110,17 @@ def test_a_small_file_whose_first_read_fails_is_read_again(knobs, filled):
         assert file.read_at(4, 0) == b"tide"
 
 
+def test_a_directory_is_made_where_no_write_has_conditions(knobs, filled):
+    files = tidegate.arrow.filesystem(filled.url().rstrip("/"), **reached(filled.endpoint))
+    lacking = {"status": 501, "code": "NotImplemented"}
+    for body in (None, b"the page"):
+        if body:
+            filled.put("made/", body)
+        knobs(faults=[{"operation": "PutObject", "action": {"error": lacking}, "times": 1}])
+        files.create_dir("made")
+        assert filled.get("made/") == (body or b"")
+
+
 def test_a_failed_fetch_is_forgotten(knobs, start):
     knobs(faults=[FAILS_ONCE])
     ends_well(start("a_failed_fetch_is_forgotten"))

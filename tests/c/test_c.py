@@ -186,7 +186,7 @@ def test_the_other_examples_of_the_guide_compile(prefix, tmp_path):
     assert others
     for number, block in enumerate(others):
         source = tmp_path / f"{number}.c"
-        source.write_text(f"#include <stdio.h>\n#include <unistd.h>\n#include <tidegate.h>\n{block}")
+        source.write_text(f"#include <stdio.h>\n#include <tidegate.h>\n{block}")
         run("gcc", "-std=c99", *WARNINGS, "-Wno-unused-function", "-I", prefix / "include", "-fsyntax-only", source)
 
 

@@ -258,6 +258,18 @@ def test_an_object_that_was_just_written_is_described_before_it_is_moved(tidegat
     assert descriptions[0] == descriptions[1] + 1
 
 
+def test_directories_that_are_emptied_stay_but_for_those_of_a_move(tidegate, bucket, tmp_path):
+    for words, is_left in (
+        (["rm", "-r", "HERE"], True),
+        (["sync", "--delete", "--delete-all", bucket.url("none/"), "HERE"], True),
+        (["mv", "-r", "HERE", bucket.url("moved/")], False),
+    ):
+        root = plant(tmp_path / words[0], {"d/e/a": b"1"})
+        run = tidegate(*[str(root) + "/" if word == "HERE" else word for word in words], env=bucket.env)
+        assert run.exit == 0 and not (root / "d/e/a").exists(), run
+        assert (root / "d/e").exists() == is_left, run
+
+
 @pytest.fixture
 def late(embedded, embedded_bucket, proxy_to):
     """A bucket whose answers come late, after what was asked for is done; and the environment that reaches it so."""

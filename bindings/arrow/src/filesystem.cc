@@ -140,12 +140,17 @@ class TideFileSystem::Impl {
     Status CreateMarker(const std::string &key) const {
         ARROW_ASSIGN_OR_RAISE(const auto store, Store());
         ARROW_ASSIGN_OR_RAISE(Options options, ToOptions(OfStorage(options_.write)));
+        ARROW_ASSIGN_OR_RAISE(Options unconditional, ToOptions(OfStorage(options_.write)));
+        unconditional.set("content_type", kDirectoryType);
         options.set("content_type", kDirectoryType).set("create_only", "true");
         return Try([&] {
             try {
                 (void)store.put(key + "/", "", options);
             } catch (const Error &error) {
-                if (error.kind() != Kind::already_exists) throw;
+                if (error.kind() == Kind::already_exists) return;
+                // A store without that condition.
+                if (error.kind() != Kind::unsupported) throw;
+                if (!store.find(key + "/")) (void)store.put(key + "/", "", unconditional);
             }
         });
     }

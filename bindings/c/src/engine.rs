@@ -166,25 +166,27 @@ pub extern "C" fn tg_engine_wait_for_aborts(
             };
             let ended = tokio::time::timeout(Duration::from_millis(timeout_ms), aborted).await;
             let failed = ended.map_err(|_| timed_out(tide.unsettled().len()))?;
-            match &*failed {
-                [] => Ok(()),
-                [error] => Err(of(error)),
-                [error, others @ ..] => {
-                    let mut failure = of(error);
-                    failure.add(&format!("; {} more sessions could not be aborted", others.len()));
-                    Err(failure)
-                }
-            }
+            not_aborted(&failed)
         };
         Operation::new(shared, CancellationToken::new(), wait).wait()
     })
+}
+
+/// The first of these errors, which says how many more there are.
+fn not_aborted(failed: &[tidegate::Error]) -> Outcome {
+    let [first, others @ ..] = failed else { return Ok(()) };
+    let mut failure = of(first);
+    if !others.is_empty() {
+        failure.add(&format!("; sessions that could not be aborted besides: {}", others.len()));
+    }
+    Err(failure)
 }
 
 fn timed_out(count: usize) -> Failure {
     failure(
         TG_KIND_TIMEOUT,
         "",
-        &format!("the time is up: {count} uploads may still have a session at the store"),
+        &format!("the time is up; uploads that may still have a session at the store: {count}"),
     )
 }
 
@@ -206,4 +208,30 @@ pub extern "C" fn tg_engine_memory(
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::tg_error_message;
+
+    #[tokio::test]
+    async fn the_error_of_one_session_counts_the_others() {
+        let store = Tidegate::builder().build().unwrap().open("memory://aborts").await.unwrap();
+        let mut failed = Vec::new();
+        assert!(not_aborted(&failed).is_ok());
+        for (key, besides) in [("a", None), ("b", Some("besides: 1")), ("c", Some("besides: 2"))] {
+            failed.push(store.head(key).await.unwrap_err());
+            let failure = not_aborted(&failed).unwrap_err();
+            // SAFETY: the message lives as long as the failure.
+            let said =
+                unsafe { std::ffi::CStr::from_ptr(tg_error_message(Some(&failure))) }.to_str().unwrap();
+            assert!(said.contains("memory://aborts/a") && !said.contains("memory://aborts/b"), "{said}");
+            assert_eq!(
+                said.contains("besides"),
+                besides.is_some_and(|besides| said.ends_with(besides)),
+                "{said}"
+            );
+        }
+    }
 }

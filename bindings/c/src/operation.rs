@@ -101,7 +101,7 @@ pub(crate) struct Operation<T> {
     shared: Shared,
     cancel: CancellationToken,
     work: Work<T>,
-    /// The URL of the object or store that the call is about, for errors of this side; empty if there is none.
+    /// The URL that an error of a cancel or a panic names; empty if the call is about no object and no store.
     url: Arc<str>,
     /// What the result points into.
     kept: Option<Arc<dyn Any + Send + Sync>>,
@@ -117,9 +117,9 @@ impl<T: Send + 'static> Operation<T> {
         Self { shared: shared.clone(), cancel, work: Box::pin(work), url: Arc::default(), kept: None }
     }
 
-    /// Names what the call is about in the error of a cancel or a panic.
-    pub(crate) fn about(self, url: impl Into<Arc<str>>) -> Self {
-        Self { url: url.into(), ..self }
+    /// The same for a call about the object or the store of this URL, which its error then names.
+    pub(crate) fn about(self, url: Arc<str>) -> Self {
+        Self { url, ..self }
     }
 
     /// Keeps what the result points into until the caller was told.

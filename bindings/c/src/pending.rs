@@ -16,6 +16,11 @@ use crate::store::{give, later, tg_store};
 use crate::text::string;
 use crate::writer::tg_writer;
 
+/// The URL of the object that an upload is of.
+fn url_of(store: &str, key: &str) -> Arc<str> {
+    format!("{store}/{key}").into()
+}
+
 /// # Safety
 /// As the header demands of `tg_commit`.
 unsafe fn commit(store: Option<&tg_store>, json: *const c_char) -> Outcome<Operation<Object>> {
@@ -23,9 +28,7 @@ unsafe fn commit(store: Option<&tg_store>, json: *const c_char) -> Outcome<Opera
     // SAFETY: the header demands a string that a NUL ends.
     let pending = Pending::from_json(&unsafe { string(json, "json") }?)?;
     let of = store.get()?.clone();
-    Ok(store.operation(format!("{}/{}", pending.url(), pending.key()).into(), async move {
-        Ok(of.commit(&pending).await?)
-    }))
+    Ok(store.operation(url_of(pending.url(), pending.key()), async move { Ok(of.commit(&pending).await?) }))
 }
 
 /// Publishes a prepared upload. Twice, or by two processes, publishes it once, and both get the object; after
@@ -69,14 +72,11 @@ pub unsafe extern "C" fn tg_abandon(store: Option<&tg_store>, json: *const c_cha
         let json = unsafe { string(json, "json") }?;
         let of = store.get()?.clone();
         let abandon = match (Pending::from_json(&json), Resumable::from_json(&json)) {
-            (Ok(pending), _) => store
-                .operation(format!("{}/{}", pending.url(), pending.key()).into(), async move {
-                    Ok(of.abandon(&pending).await?)
-                }),
+            (Ok(pending), _) => store.operation(url_of(pending.url(), pending.key()), async move {
+                Ok(of.abandon(&pending).await?)
+            }),
             (_, Ok(point)) => store
-                .operation(format!("{}/{}", point.url(), point.key()).into(), async move {
-                    Ok(of.abandon(&point).await?)
-                }),
+                .operation(url_of(point.url(), point.key()), async move { Ok(of.abandon(&point).await?) }),
             (Err(error), Err(_)) => return Err(error.into()),
         };
         abandon.wait()
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn tg_resume(
         let (store, out) = (needed(store, "store")?, needed(writer, "writer")?);
         // SAFETY: the header demands a string that a NUL ends.
         let point = Resumable::from_json(&unsafe { string(json, "json") }?)?;
-        let url: Arc<str> = format!("{}/{}", point.url(), point.key()).into();
+        let url = url_of(point.url(), point.key());
         let of = store.get()?.clone();
         let writer = store.operation(url.clone(), async move { Ok(of.resume(&point).await?) }).wait()?;
         out.write(handle(tg_writer::new(&store.shared, writer, url)));

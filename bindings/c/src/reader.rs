@@ -147,7 +147,7 @@ pub unsafe extern "C" fn tg_reader_open(
         }
         if size.is_some() && described.is_some() {
             return Err(invalid(
-                "a read has the option `size` or `if_unchanged`, whose object has a size, and not both",
+                "a read has one of the options `size` and `if_unchanged`: the object of `if_unchanged` has a size",
             ));
         }
         let is_identified = described.is_some() || size.is_none();

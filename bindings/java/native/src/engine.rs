@@ -111,8 +111,9 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_waitForAborts(
                 };
                 let failed = tokio::time::timeout(limit, aborted).await.map_err(|_| {
                     let count = tide.unsettled().len();
-                    let message =
-                        format!("the time is up: {count} uploads may still have a session at the store");
+                    let message = format!(
+                        "the time is up; uploads that may still have a session at the store: {count}"
+                    );
                     Failure::of(ErrorKind::Timeout, "", &message)
                 })?;
                 failed.into_iter().next().map_or(Ok(Reply::default()), |error| Err(error.into()))
