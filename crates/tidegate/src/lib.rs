@@ -180,12 +180,11 @@ mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod journal;
-mod memory;
-#[cfg(test)]
-mod testkit;
-mod types;
 pub mod upload;
+
+#[cfg(test)]
+use tidegate_core::testkit;
+use tidegate_core::{memory, types};
 
 #[cfg(feature = "object_store")]
 pub use api::object_store;
@@ -226,6 +225,20 @@ pub mod store {
         AbandonedSet, DeleteReport, DeleteStream, Deletion, ListStream, Manifest, OpenBuilder, RenameBuilder,
     };
     pub use crate::backend::BucketEntry;
+}
+
+pub mod journal {
+    //! The journals of uploads: list and verify them. docs/JOURNAL.md specifies the file byte by byte. [`list`] and [`verify`]
+    //! block. Neither changes a journal, but `list` removes files that nobody needs any more.
+    #[cfg(test)]
+    pub(crate) use tidegate_journal::testkit;
+    pub use tidegate_journal::{
+        Durability, End, Header, JournalError, JournalFile, JournalState, JournaledSession, Listed, Part,
+        Recovered, SessionKind, examine, list, verify,
+    };
+    pub(crate) use tidegate_journal::{
+        InUse, Journal, JournalReader, discard, is_in_use, list_of, look, sum,
+    };
 }
 
 pub mod fork {
