@@ -4,6 +4,8 @@
 //! it takes the checksum only before the bytes, so those of a file are read twice. The checksum of the whole object and
 //! the writer's token are in its metadata.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! Nothing is retried here. Every object has a CRC32C of its bytes. A request that creates an object sends the
 //! checksum before the bytes, because the store accepts none after them; so the bytes of a file are read twice.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
+
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Code shared by all stores over HTTP: connections, bodies of requests and answers, and faults.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
+
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 

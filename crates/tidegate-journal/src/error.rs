@@ -143,7 +143,7 @@ impl JournalError {
         matches!(self, Self::InUse { holder: Some(holder), .. } if *holder == this_process())
     }
 
-    /// The kind of the [`Error`](crate::Error) with which an operation fails because of this one.
+    /// The kind of the [`Error`](tidegate_core::types::error::Error) with which an operation fails because of this one.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Full { .. } | Self::Lost { is_full: true, .. } => ErrorKind::NoSpace,

@@ -3,6 +3,8 @@
 //! docs/JOURNAL.md specifies the file byte by byte. [`list`] and [`verify`] read journals, and block. Neither
 //! changes a journal, but `list` removes files that nobody needs any more.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
+
 #[cfg(any(test, feature = "testkit"))]
 use std::io;
 use std::path::{Path, PathBuf};

@@ -90,7 +90,7 @@ pub enum End {
     /// The object was published.
     Completed,
     /// The upload was aborted. Its session has ended, unless the upload was
-    /// [forgotten](crate::recover::LeftUpload::forget).
+    /// forgotten.
     Aborted,
 }
 

@@ -34,6 +34,8 @@
 //! - A listing that is not recursive also shows empty directories as prefixes. Removing the last object of a
 //!   directory keeps the directory.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
+
 use std::fs;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -164,7 +166,7 @@ impl Local {
     }
 
     /// Writes nothing through a symbolic link below the root: a write to a key that is a link, or that lies below one,
-    /// fails with [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput). Only the root itself may be a link. With [`LinkPolicy::Objects`] this is
+    /// fails with `ErrorKind::InvalidInput`. Only the root itself may be a link. With [`LinkPolicy::Objects`] this is
     /// always so.
     pub fn refuse_links(mut self) -> Self {
         self.refuses_links = true;

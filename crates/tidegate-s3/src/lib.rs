@@ -3,6 +3,8 @@
 //! Requests are signed with `aws-sigv4` and sent over HTTP/1.1. This module does not retry. The checksum of bytes in
 //! memory is sent in a header; bytes of a file are streamed, and their checksum follows in a trailer.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ mod behaviour;
 #[cfg(any(test, not(all(feature = "azure", feature = "gcs", feature = "s3"))))]
 pub(crate) mod left_out;
 
+#[doc(inline)]
 pub use tidegate_core::backend::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, BucketCheck, BucketEntry, BucketFacts,
     Buckets, BulkDelete, Capabilities, Connection, Copied, CopySource, Directories, Entry, Facts, Fault,
@@ -22,6 +23,7 @@ pub(crate) use tidegate_core::backend::{
 #[cfg(test)]
 pub(crate) use tidegate_core::testkit::samples;
 #[cfg(any(feature = "azure", feature = "gcs"))]
+#[doc(inline)]
 pub use tidegate_http::AccessToken;
 
 #[cfg(not(feature = "azure"))]
@@ -37,6 +39,7 @@ pub mod local {
         Arrival, Batch, Batches, Condition, DROP_LIMIT, Destination, LOCAL_ENDPOINT, NotedTarget, Parents,
         Publish, WaitedWork, Waiter, within_drop_limit,
     };
+    #[doc(inline)]
     pub use tidegate_local::{
         FilesBelow, LINK_SUFFIX, LONGEST_LINK, LinkPolicy, Local, UnlistedName, unfinished_name,
     };
@@ -45,6 +48,7 @@ pub mod local {
 #[cfg(feature = "s3")]
 pub mod s3 {
     //! Amazon S3, and stores that speak its protocol.
+    #[doc(inline)]
     pub use tidegate_s3::{
         Addressing, Credentials, S3, S3Buckets, S3Client, S3Scheme, S3Settings, SigningKeys,
     };
@@ -53,6 +57,7 @@ pub mod s3 {
 #[cfg(feature = "gcs")]
 pub mod gcs {
     //! Google Cloud Storage.
+    #[doc(inline)]
     pub use tidegate_gcs::{
         AccessToken, Gcs, GcsBuckets, GcsClient, GcsCredentials, GcsScheme, GcsSettings, GcsTransport,
     };
@@ -61,6 +66,7 @@ pub mod gcs {
 #[cfg(feature = "azure")]
 pub mod azure {
     //! Azure Blob Storage.
+    #[doc(inline)]
     pub use tidegate_azure::{
         AccessToken, Azure, AzureBuckets, AzureClient, AzureCredentials, AzureScheme, AzureSettings,
     };

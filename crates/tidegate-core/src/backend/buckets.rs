@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{Attempt, Fault, Listing};
 
-/// A bucket that [`Tidegate::buckets`](crate::Tidegate::buckets) lists.
+/// A bucket that `Tidegate::buckets` lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketEntry {
     /// Its name.

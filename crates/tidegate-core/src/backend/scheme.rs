@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use super::{Backend, Buckets, Fault, FaultKind, KnownFacts};
 
-/// Opens the buckets of one URL scheme, for [`TidegateBuilder::scheme`](crate::TidegateBuilder::scheme).
+/// Opens the buckets of one URL scheme, for `TidegateBuilder::scheme`.
 ///
 /// ```
 /// use std::sync::Arc;

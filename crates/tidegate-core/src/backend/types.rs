@@ -112,7 +112,7 @@ pub struct WriteOptions {
     /// it in [`Object::token`]; so a lost answer to a commit can be settled.
     pub token: Option<String>,
     /// Whether a store that keeps files gives this one the modification time and the permissions that the metadata of
-    /// `attributes` has, see [`FileAttributes`](crate::object::FileAttributes). Other stores keep the metadata itself.
+    /// `attributes` has, see [`FileAttributes`](crate::types::object::FileAttributes). Other stores keep the metadata itself.
     pub preserve: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Memory: one budget, in bytes, for all writers and readers of a [`Tidegate`](crate::Tidegate).
+//! Memory: one budget, in bytes, for all writers and readers of a `Tidegate`.
 //!
 //! There are three kinds of memory. *Half-filled* memory holds bytes of a part that is not full: only its producer
 //! can bring it back. Memory *in flight* belongs to a request, which needs no more memory to finish: it always

@@ -413,7 +413,7 @@ impl Error {
     }
 
     /// Whether the store does not take the bucket's name in the path of addresses, so that the settings must put it
-    /// into the host ([`Addressing::VirtualHost`](crate::backend::s3::Addressing::VirtualHost)).
+    /// into the host (`Addressing::VirtualHost`).
     pub fn refuses_path_style(&self) -> bool {
         self.context.refuses_path_style
     }

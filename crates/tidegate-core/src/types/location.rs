@@ -35,7 +35,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | `https://account.blob.core.windows.net/container/key` | the same, with a percent-encoded key |
 /// | `dev://bucket/key` | the same in the embedded server |
 /// | `memory://name/key` | the same in a store in memory |
-/// | `other://bucket/key` | the same in a store of a scheme that a program has [added](crate::TidegateBuilder::scheme) |
+/// | `other://bucket/key` | the same in a store of a scheme that a program has added |
 /// | `file:///abs/path` | a local path, percent-decoded |
 /// | anything else that does not look like a URL | a local path, relative or absolute |
 ///
@@ -61,7 +61,7 @@ pub enum Location {
     /// `s3://bucket/key`.
     S3 {
         /// The profile of the AWS configuration files in `s3://profile@bucket/key`. Only a program that reaches the
-        /// store by that profile should take such a URL: [`open`](crate::Tidegate::open) refuses it.
+        /// store by that profile should take such a URL: `open` refuses it.
         profile: Option<String>,
         /// The bucket.
         bucket: String,
@@ -102,7 +102,7 @@ pub enum Location {
         /// The key or prefix; empty for the bucket itself.
         key: String,
     },
-    /// `scheme://bucket/key` with a scheme that a program may have [added](crate::TidegateBuilder::scheme).
+    /// `scheme://bucket/key` with a scheme that a program may have added.
     Other {
         /// The scheme, in lower case.
         scheme: String,

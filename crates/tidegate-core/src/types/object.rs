@@ -81,10 +81,9 @@ pub struct Object {
     pub token: Option<String>,
     /// Whether the description has the token, if there is one: listings of S3 leave it out.
     pub token_is_known: bool,
-    /// How many tags it has, if a description says that (S3: `x-amz-tagging-count`); [`Store::tags`] returns the
+    /// How many tags it has, if a description says that (S3: `x-amz-tagging-count`); `Store::tags` returns the
     /// tags.
     ///
-    /// [`Store::tags`]: crate::Store::tags
     pub tag_count: u64,
     /// Its attributes, as far as the store returns them.
     pub attributes: Attributes,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::telemetry;
 
-/// A view of a transfer, or of everything that a [`Tidegate`](crate::Tidegate) does. Clones share it; it outlives
+/// A view of a transfer, or of everything that a `Tidegate` does. Clones share it; it outlives
 /// its writer.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
