@@ -27,6 +27,7 @@ HELD = {
     "PutObject": "hold-put",
     "HeadObject": "hold-head",
     "GetObject": "hold-get",
+    "DeleteObject": "hold-delete",
 }
 UNAVAILABLE = {"error": {"status": 500, "code": "InternalError"}}
 FAULTS = [{"operation": name, "action": "hold_answer", "key_prefix": keys} for name, keys in HELD.items()]
@@ -39,6 +40,16 @@ FAULTS += [
     {"operation": "GetObject", "action": UNAVAILABLE, "key_prefix": "cut", "skip": 1, "times": 3},
     {"operation": "HeadObject", "action": UNAVAILABLE, "key_prefix": "refused-head"},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
+]
+# As often as an impatient engine asks.
+COMPLETE = {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "times": 2}
+FAULTS += [{**COMPLETE, "key_prefix": keys} for keys in ("stuck-once", "stuck-lost", "stuck-journal")]
+# One chunk of each session: over HTTP an append, over gRPC one of two calls.
+APPEND = "storage.resumable.append|storage.v2.BidiWriteObject|storage.v2.WriteObject"
+FAULTS += [
+    {"operation": APPEND, "action": "lose_answer", "key_prefix": f"lost-{config}-{transport}", "skip": 1, "times": 1}
+    for config in ("chunked", "journaling")
+    for transport in ("http", "grpc")
 ]
 
 

@@ -30,9 +30,11 @@ public final class Store {
     private static final int KEYS_AT_ONCE = 10_000;
 
     private final Handle handle;
+    private final WriteSessionConfig sessions;
 
-    Store(Handle handle) {
+    Store(Handle handle, WriteSessionConfig sessions) {
         this.handle = handle;
+        this.sessions = sessions;
     }
 
     Handle handle() {
@@ -302,6 +304,21 @@ public final class Store {
         Call.Reply reply =
                 await((store, token) -> Native.openWriter(store, token, encodedKey, encoded));
         return new Writer(reply, key);
+    }
+
+    /** A session without options. */
+    public WriteSession session(String key) {
+        return session(key, Options.none());
+    }
+
+    /**
+     * A write of one object with a future of its result: see {@link WriteSession}. Sends nothing.
+     *
+     * @param options those of a write; they win over those of the engine's {@link
+     *     WriteSessionConfig}
+     */
+    public WriteSession session(String key, Options options) {
+        return new ChannelSession(this, key, sessions.ofWrite().and(options));
     }
 
     /** Opens a reader without options: one request opens it and asks for all bytes. */

@@ -8,6 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.WritableByteChannel;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
@@ -323,7 +324,16 @@ public final class Writer implements AutoCloseable {
      * publishes nothing.
      */
     public WritableByteChannel asChannel() {
+        return publishing();
+    }
+
+    PublishingChannel publishing() {
         return new PublishingChannel(new Publication(this));
+    }
+
+    /** Fails this result if the writer is garbage collected before it has ended. */
+    void failIfCollected(CompletableFuture<?> result) {
+        handle.failIfFreed(result);
     }
 
     /** Whether it was finished, prepared, aborted or closed: there is nothing left to publish. */
@@ -340,7 +350,7 @@ public final class Writer implements AutoCloseable {
         handle.warnIfFreed(null);
     }
 
-    private void discard() throws TidegateException {
+    void discard() throws TidegateException {
         handle.use(
                 writer -> {
                     Native.discard(writer);
