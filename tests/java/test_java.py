@@ -114,7 +114,7 @@ def blocks():
 
 
 def test_the_guide_is_short():
-    assert len((ROOT / "docs/JAVA.md").read_text().split()) <= 700
+    assert len((ROOT / "docs/JAVA.md").read_text().split()) <= 1200
 
 
 def test_the_first_program_of_the_guide_uploads(jars, tmp_path):
@@ -125,7 +125,8 @@ def test_the_first_program_of_the_guide_uploads(jars, tmp_path):
 
 
 def test_the_other_fragments_of_the_guide_compile(jars, tmp_path):
-    needed = ["io.tidegate.*", "java.io.InputStream", "java.io.OutputStream", "java.nio.ByteBuffer", "java.util.List"]
+    needed = ["io.tidegate.*", "java.io.InputStream", "java.io.OutputStream", "java.nio.ByteBuffer"]
+    needed += ["java.nio.channels.WritableByteChannel", "java.nio.file.Path", "java.util.List", "java.util.Optional"]
     head = "".join(f"import {name};\n" for name in needed)
     fragments = blocks()[1:]
     assert fragments
@@ -153,7 +154,7 @@ def test_the_library_exports_what_the_jvm_calls_and_stays_loaded():
     symbols = run("nm", "-D", "--defined-only", LIBRARY).splitlines()
     exported = {line.split()[-1] for line in symbols}
     native = (BINDING / "tidegate/src/main/java/io/tidegate/Native.java").read_text()
-    methods = set(re.findall(r"static native \w+ (\w+)\(", native))
+    methods = set(re.findall(r"static native [\w\[\]]+ (\w+)\(", native))
     assert exported == {"JNI_OnLoad"} | {f"Java_io_tidegate_Native_{name}" for name in methods}
     dynamic = run("readelf", "-d", LIBRARY)
     assert "NODELETE" in dynamic

@@ -115,7 +115,7 @@ class ProgramTest {
     void theJvmFindsNoFault() throws Exception {
         String printed = run("-Xcheck:jni", "every");
         assertEquals(
-                "NOT_FOUND\nevery/a\nevery/c\nevery/d\nCLOSED\n268435456\n"
+                "NOT_FOUND\nevery/a\nevery/c\nevery/d\nNOT_FOUND\n268435456\n"
                         + ((3 << 20) + 100)
                         + "\n",
                 printed);
