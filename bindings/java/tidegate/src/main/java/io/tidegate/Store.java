@@ -64,7 +64,7 @@ public final class Store {
     public ObjectInfo put(String key, ByteBuffer bytes, Options options) throws IOException {
         byte[] encodedKey = Wire.utf8(key);
         byte[] encoded = options.encoded();
-        Bytes from = Bytes.toRead(bytes);
+        Bytes from = Bytes.toRead(bytes, Integer.MAX_VALUE);
         Call.Reply reply =
                 await(
                         (store, token) ->

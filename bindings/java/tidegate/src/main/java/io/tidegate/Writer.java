@@ -92,7 +92,7 @@ public final class Writer implements AutoCloseable {
                         if (Thread.currentThread().isInterrupted()) {
                             throw Call.interrupted();
                         }
-                        Bytes slice = Bytes.toRead(bytes).first(SLICE);
+                        Bytes slice = Bytes.toRead(bytes, SLICE);
                         int taken =
                                 handle.use(
                                         writer ->
@@ -104,7 +104,7 @@ public final class Writer implements AutoCloseable {
                                                         slice.length()));
                         moved(bytes, taken);
                         if (taken < slice.length()) {
-                            Bytes waiting = Bytes.toRead(bytes).first(WAITING);
+                            Bytes waiting = Bytes.toRead(bytes, WAITING);
                             Call.await(
                                     handle,
                                     (writer, token) ->

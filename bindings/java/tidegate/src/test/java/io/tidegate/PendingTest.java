@@ -20,10 +20,13 @@ import java.time.Instant;
 import java.util.List;
 
 class PendingTest {
-    private static final byte[] LARGE = bytes(12 << 20);
+    /** Two parts. */
+    private static final byte[] LARGE = bytes(7 << 20);
+
+    private static final Options PARTS = Options.of("part_size", "5MiB");
 
     private static Writer written(Store store, String key, Options options) throws Exception {
-        Writer writer = store.writer(key, options);
+        Writer writer = store.writer(key, options.and("part_size", "5MiB"));
         writer.write(LARGE);
         return writer;
     }
@@ -31,7 +34,7 @@ class PendingTest {
     @ParameterizedTest
     @MethodSource("io.tidegate.Servers#withGoogle")
     void aPendingUploadIsPublishedOnce(Store store) throws Exception {
-        Writer writer = store.writer("pending");
+        Writer writer = store.writer("pending", PARTS);
         Pending pending;
         try (OutputStream stream = writer.asOutputStream()) {
             stream.write(LARGE, 0, LARGE.length - 2);
@@ -88,8 +91,8 @@ class PendingTest {
     void anUploadGoesOnFromAPoint(Store store) throws Exception {
         Resumable superseded;
         Resumable point;
-        int at = (9 << 20) + 7;
-        try (Writer writer = store.writer("point")) {
+        int at = (6 << 20) + 7;
+        try (Writer writer = store.writer("point", PARTS)) {
             writer.write(LARGE, 0, 1000);
             superseded = writer.persist();
             writer.write(LARGE, 1000, at - 1000);

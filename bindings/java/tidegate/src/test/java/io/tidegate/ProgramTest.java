@@ -85,10 +85,10 @@ class ProgramTest {
         String json = run("-ea", "prepare", server).strip();
         String key = server + "-of-another";
         assertFalse(store.exists(key));
-        String printed = key + " (" + (12 << 20) + " bytes)\n";
+        String printed = key + " (" + (6 << 20) + " bytes)\n";
         assertEquals(printed, run("-ea", "commit", server, json));
         assertEquals(printed, run("-ea", "commit", server, json));
-        assertArrayEquals(Servers.bytes(12 << 20), store.get(key));
+        assertArrayEquals(Servers.bytes(6 << 20), store.get(key));
     }
 
     @Test
@@ -96,13 +96,13 @@ class ProgramTest {
         run("-ea", "journal", folder.toString());
         Tidegate tide = Tidegate.shared(Options.of("journal", folder.toString()));
         UnfinishedUpload left = tide.recover().get(0);
-        assertEquals(12 << 20, left.length());
+        assertEquals(6 << 20, left.length());
         Store store = Servers.open(tide, "embedded", "");
         assertFalse(store.exists("killed-session"));
         try (Writer writer = ((Resumed.Continued) left.resume(store)).writer()) {
             writer.finish();
         }
-        assertArrayEquals(Servers.bytes(12 << 20), store.get("killed-session"));
+        assertArrayEquals(Servers.bytes(6 << 20), store.get("killed-session"));
     }
 
     @Test

@@ -235,7 +235,7 @@ final class Programs {
     /** Prints what another process is to publish, and ends as a killed process does. */
     private static void prepare(String server) throws IOException {
         Writer writer = Servers.named(server).writer(server + "-of-another");
-        writer.write(Servers.bytes(12 << 20));
+        writer.write(Servers.bytes(6 << 20));
         System.out.println(writer.prepare().toJson());
         System.out.flush();
         Runtime.getRuntime().halt(0);
@@ -252,7 +252,7 @@ final class Programs {
                         Options.none(),
                         WriteSessionConfigs.journaling(List.of(Path.of(directory))));
         Store store = Servers.open(tide, "embedded", "");
-        store.session("killed-session").open().write(ByteBuffer.wrap(Servers.bytes(12 << 20)));
+        store.session("killed-session").open().write(ByteBuffer.wrap(Servers.bytes(6 << 20)));
         Runtime.getRuntime().halt(0);
     }
 

@@ -22,7 +22,7 @@ import java.time.Duration;
 import java.util.Optional;
 
 class RecoverTest {
-    private static final byte[] LARGE = bytes(12 << 20);
+    private static final byte[] LARGE = bytes(6 << 20);
     private static final Options JOURNAL = Options.of("strategy", "journal");
 
     @TempDir Path journal;
@@ -54,7 +54,7 @@ class RecoverTest {
                 server.length() == 4
                         ? Servers.google(tide, server, "/recover")
                         : Servers.open(tide, server, "/recover");
-        int length = (10 << 20) + 3;
+        int length = (5 << 20) + 3;
         UnfinishedUpload left = left(store, "goes-on", length);
         assertEquals(Optional.of(store.location() + "/goes-on"), left.url());
         assertEquals(length, left.length());

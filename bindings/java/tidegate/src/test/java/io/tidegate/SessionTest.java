@@ -31,7 +31,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 class SessionTest {
-    private static final byte[] LARGE = bytes(9 << 20);
+    private static final byte[] LARGE = bytes(6 << 20);
     private static final String[] SERVERS = {"memory", "embedded", "minio", "http", "grpc"};
 
     @TempDir Path folder;
@@ -74,7 +74,7 @@ class SessionTest {
                 "parallelCompositeUpload"
             })
     void aCloseCompletesTheResult(String name) throws Exception {
-        Tidegate tide = Tidegate.shared(Options.none(), config(name));
+        Tidegate tide = Tidegate.shared(Options.of("part_size", "5MiB"), config(name));
         for (String server : SERVERS) {
             Store store = open(tide, server);
             String key = "closed/" + name;
