@@ -61,29 +61,27 @@ final class Servers {
         return name.equals("google") ? google("http", "") : open(name, "");
     }
 
-    /**
-     * How many requests the embedded server has had since the last call, by the names of its
-     * operations.
-     */
-    static long asked(String... names) throws IOException {
-        URI counts = URI.create(said("embedded")[0] + "/_tidegate/counts");
-        HttpRequest request = HttpRequest.newBuilder(counts).DELETE().build();
-        try {
-            String json =
-                    HttpClient.newHttpClient()
-                            .send(request, HttpResponse.BodyHandlers.ofString())
-                            .body();
-            // What has failed follows, and counts among these.
-            String requests = json.substring(0, json.indexOf("\"failed\""));
+    /** What the embedded server has counted since it was asked last, as JSON. */
+    record Counts(String json) {
+        /** How many of these operations are {@code requests}, or {@code failed}. */
+        long of(String what, String... operations) {
+            int start = json.indexOf('"' + what + '"');
+            String section = json.substring(start, json.indexOf('}', start));
             long sum = 0;
-            for (String name : names) {
-                Matcher count = Pattern.compile('"' + name + "\":\\s*(\\d+)").matcher(requests);
+            for (String name : operations) {
+                Matcher count = Pattern.compile('"' + name + "\":\\s*(\\d+)").matcher(section);
                 sum += count.find() ? Long.parseLong(count.group(1)) : 0;
             }
             return sum;
-        } catch (InterruptedException e) {
-            throw new AssertionError(e);
         }
+    }
+
+    /** Takes the counts of the embedded server, which begins anew. */
+    static Counts counts() throws Exception {
+        URI counts = URI.create(said("embedded")[0] + "/_tidegate/counts");
+        HttpRequest request = HttpRequest.newBuilder(counts).DELETE().build();
+        HttpResponse.BodyHandler<String> text = HttpResponse.BodyHandlers.ofString();
+        return new Counts(HttpClient.newHttpClient().send(request, text).body());
     }
 
     private static String[] said(String name) {
