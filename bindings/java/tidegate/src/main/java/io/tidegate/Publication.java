@@ -87,7 +87,7 @@ final class Publication {
         }
         throw new TidegateException(
                 TidegateException.Kind.CLOSED,
-                writer + ": an earlier call failed, and nothing was published",
+                writer + ": an earlier call failed, and this one does nothing",
                 first);
     }
 }

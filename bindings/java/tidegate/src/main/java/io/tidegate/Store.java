@@ -413,11 +413,11 @@ public final class Store {
 
     /**
      * The same as {@link #prepareAll(String, List)}, with another lifetime: {@link
-     * Writer#prepare(java.time.Duration)}.
+     * Writer#prepare(Duration)}.
      */
     public Manifest prepareAll(String pointer, List<Writer> writers, Duration lifetime)
             throws IOException {
-        return prepareAll(pointer, writers, lifetime.toMillis());
+        return prepareAll(pointer, writers, Writer.millis(lifetime));
     }
 
     private Manifest prepareAll(String pointer, List<Writer> writers, long lifetimeMillis)
@@ -437,7 +437,7 @@ public final class Store {
             manifest.pending().forEach(Writer::warned);
             return manifest;
         } finally {
-            // Those that are prepared stay so; what else may be left is discarded.
+            // What is prepared stays so.
             for (Writer writer : writers) {
                 writer.close();
             }

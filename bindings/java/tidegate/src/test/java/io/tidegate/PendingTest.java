@@ -136,7 +136,8 @@ class PendingTest {
         Store other = Tidegate.shared().open("memory://other");
         fails(Kind.INVALID_INPUT, () -> other.commit(pending));
         store.abandon(pending);
-        try (Writer writer = Tidegate.shared().open("memory://other").writer("a")) {
+        try (Writer writer = other.writer("a")) {
+            fails(Kind.INVALID_INPUT, () -> writer.prepare(Duration.ofMillis(-1)));
             writer.prepare();
             fails(Kind.CLOSED, writer::prepare);
         }
