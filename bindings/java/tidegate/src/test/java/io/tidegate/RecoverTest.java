@@ -22,7 +22,9 @@ import java.time.Duration;
 import java.util.Optional;
 
 class RecoverTest {
+    /** Two parts. */
     private static final byte[] LARGE = bytes(6 << 20);
+
     private static final Options JOURNAL = Options.of("strategy", "journal");
 
     @TempDir Path journal;
@@ -30,7 +32,11 @@ class RecoverTest {
 
     @BeforeEach
     void engine() throws Exception {
-        tide = Tidegate.shared(Options.of("journal", journal.toString()).and("attempts", "2"));
+        tide =
+                Tidegate.shared(
+                        Options.of("journal", journal.toString())
+                                .and("attempts", "2")
+                                .and("part_size", "5MiB"));
     }
 
     /** What a producer leaves that stops at this byte. */
