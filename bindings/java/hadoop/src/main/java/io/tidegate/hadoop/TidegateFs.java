@@ -11,6 +11,7 @@ import java.net.URISyntaxException;
 public final class TidegateFs extends DelegateToFileSystem {
     /** As Hadoop makes it, for a setting {@code fs.AbstractFileSystem.SCHEME.impl}. */
     public TidegateFs(URI uri, Configuration conf) throws IOException, URISyntaxException {
-        super(uri, new TidegateFileSystem(), conf, uri.getScheme(), true);
+        // Hadoop would want a port if it were to require the authority, which the file system does.
+        super(uri, new TidegateFileSystem(), conf, uri.getScheme(), false);
     }
 }

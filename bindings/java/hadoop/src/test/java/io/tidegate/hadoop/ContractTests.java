@@ -1,6 +1,9 @@
 package io.tidegate.hadoop;
 
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FileSystemContractBaseTest;
+import org.apache.hadoop.fs.contract.AbstractContractBulkDeleteTest;
 import org.apache.hadoop.fs.contract.AbstractContractContentSummaryTest;
 import org.apache.hadoop.fs.contract.AbstractContractCopyFromLocalTest;
 import org.apache.hadoop.fs.contract.AbstractContractCreateTest;
@@ -21,6 +24,24 @@ import org.apache.hadoop.fs.contract.AbstractFSContract;
 /** Hadoop's contract tests, as they are. */
 final class ContractTests {
     private ContractTests() {}
+
+    public static class Base extends FileSystemContractBaseTest {
+        public Base() throws Exception {
+            fs = FileSystem.get(TestStore.uri(), TestStore.configure(new Configuration()));
+        }
+    }
+
+    public static class BulkDelete extends AbstractContractBulkDeleteTest {
+        @Override
+        protected AbstractFSContract createContract(Configuration conf) {
+            return new TidegateContract(conf);
+        }
+
+        @Override
+        protected int getExpectedPageSize() {
+            return 1000;
+        }
+    }
 
     public static class ContentSummary extends AbstractContractContentSummaryTest {
         @Override
