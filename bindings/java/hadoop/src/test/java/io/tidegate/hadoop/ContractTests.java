@@ -12,7 +12,6 @@ import org.apache.hadoop.fs.contract.AbstractContractEtagTest;
 import org.apache.hadoop.fs.contract.AbstractContractGetEnclosingRoot;
 import org.apache.hadoop.fs.contract.AbstractContractGetFileStatusTest;
 import org.apache.hadoop.fs.contract.AbstractContractMkdirTest;
-import org.apache.hadoop.fs.contract.AbstractContractMultipartUploaderTest;
 import org.apache.hadoop.fs.contract.AbstractContractOpenTest;
 import org.apache.hadoop.fs.contract.AbstractContractRenameTest;
 import org.apache.hadoop.fs.contract.AbstractContractRootDirectoryTest;
@@ -93,28 +92,6 @@ final class ContractTests {
     }
 
     public static class Mkdir extends AbstractContractMkdirTest {
-        @Override
-        protected AbstractFSContract createContract(Configuration conf) {
-            return new TidegateContract(conf);
-        }
-    }
-
-    public static class MultipartUploader extends AbstractContractMultipartUploaderTest {
-        @Override
-        protected int partSizeInBytes() {
-            return 5 << 20;
-        }
-
-        @Override
-        protected boolean finalizeConsumesUploadIdImmediately() {
-            return true;
-        }
-
-        @Override
-        protected boolean supportsConcurrentUploadsToSamePath() {
-            return true;
-        }
-
         @Override
         protected AbstractFSContract createContract(Configuration conf) {
             return new TidegateContract(conf);
