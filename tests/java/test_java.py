@@ -35,6 +35,9 @@ FAULTS += [
     {"operation": "PutObject", "action": UNAVAILABLE, "key_prefix": "refused-put"},
     {"operation": "GetObject", "action": {"end_response": {"after_bytes": 300_000}}, "key_prefix": "torn", "times": 1},
     {"operation": "GetObject", "action": UNAVAILABLE, "key_prefix": "torn", "skip": 1},
+    {"operation": "GetObject", "action": {"end_response": {"after_bytes": 300_000}}, "key_prefix": "cut", "times": 1},
+    {"operation": "GetObject", "action": UNAVAILABLE, "key_prefix": "cut", "skip": 1, "times": 3},
+    {"operation": "HeadObject", "action": UNAVAILABLE, "key_prefix": "refused-head"},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
 ]
 

@@ -18,18 +18,34 @@ use crate::engine::Shared;
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::store::described;
+use crate::wire::Encoder;
 
 pub(crate) struct OpenWriter {
-    shared: Shared,
+    pub(crate) shared: Shared,
     url: String,
     /// `None` once it has ended or failed.
     writer: Arc<Mutex<Option<Writer>>>,
     has_failed: AtomicBool,
-    cancel: CancellationToken,
+    pub(crate) cancel: CancellationToken,
     is_journaled: bool,
 }
 
 impl OpenWriter {
+    /// A writer for Java: gives the handle, and where the writer begins.
+    pub(crate) fn reply(shared: &Shared, writer: Writer, url: String) -> Reply {
+        let mut position = Encoder::default();
+        position.number(i64::try_from(writer.position()).unwrap_or(i64::MAX));
+        let open = Self {
+            shared: shared.clone(),
+            url,
+            has_failed: AtomicBool::new(false),
+            cancel: CancellationToken::new(),
+            is_journaled: writer.strategy() == Strategy::Journal,
+            writer: Arc::new(Mutex::new(Some(writer))),
+        };
+        Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position.bytes) }
+    }
+
     /// Drops the writer: the upload is aborted in the background. A call that is under way ends, and drops it.
     pub(crate) fn discard(&self) {
         self.cancel.cancel();
@@ -50,7 +66,7 @@ impl OpenWriter {
     fn ended(&self) -> Failure {
         let why = match self.has_failed.load(SeqCst) {
             true => "an earlier call of this writer failed, and nothing was published",
-            false => "the writer was finished, aborted or closed before",
+            false => "the writer was finished, prepared, aborted or closed before",
         };
         Failure::closed(&self.url, why)
     }
@@ -58,7 +74,7 @@ impl OpenWriter {
 
 /// A writer during one call. Dropped without [`keep`](Self::keep) or [`end`](Self::end), it takes the library's writer
 /// with it: the call has failed, was cancelled or panicked, and bytes may be missing.
-struct InCall {
+pub(crate) struct InCall {
     open: Arc<OpenWriter>,
     writer: OwnedMutexGuard<Option<Writer>>,
     is_whole: bool,
@@ -66,7 +82,7 @@ struct InCall {
 
 impl InCall {
     /// Begins a call, which has the writer to itself.
-    fn begin(open: &Arc<OpenWriter>) -> Outcome<Self> {
+    pub(crate) fn begin(open: &Arc<OpenWriter>) -> Outcome<Self> {
         // The task that drops a discarded writer may have the lock.
         if open.cancel.is_cancelled() {
             return Err(open.ended());
@@ -81,18 +97,18 @@ impl InCall {
         Ok(Self { open: open.clone(), writer, is_whole: false })
     }
 
-    fn writer(&mut self) -> Outcome<&mut Writer> {
+    pub(crate) fn writer(&mut self) -> Outcome<&mut Writer> {
         let open = &self.open;
         self.writer.as_mut().ok_or_else(|| open.ended())
     }
 
     /// Takes the writer, for a call that ends it.
-    fn take(&mut self) -> Outcome<Writer> {
+    pub(crate) fn take(&mut self) -> Outcome<Writer> {
         self.writer.take().ok_or_else(|| self.open.ended())
     }
 
     /// The call has left the writer whole, or ended it as it should.
-    fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.is_whole = true;
     }
 }
@@ -107,7 +123,7 @@ impl Drop for InCall {
     }
 }
 
-/// `Native.openWriter`: gives a handle.
+/// `Native.openWriter`: gives a handle, and the position 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_io_tidegate_Native_openWriter(
     env: *mut JNIEnv,
@@ -125,18 +141,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_openWriter(
             let (key, options) = (border::text(env, key)?, border::options(env, options)?);
             let url = format!("{}/{key}", store.store.location());
             let (open, shared) = (options.write(store.store.writer(key))?, store.shared.clone());
-            store.start(token, async move {
-                let writer = open.await?;
-                let open = OpenWriter {
-                    shared,
-                    url,
-                    has_failed: AtomicBool::new(false),
-                    cancel: CancellationToken::new(),
-                    is_journaled: writer.strategy() == Strategy::Journal,
-                    writer: Arc::new(Mutex::new(Some(writer))),
-                };
-                Ok(Reply::number(Handle::Writer(Arc::new(open)).into_java()))
-            });
+            store.start(token, async move { Ok(OpenWriter::reply(&shared, open.await?, url)) });
             Ok(())
         })
     }

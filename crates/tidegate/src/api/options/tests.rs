@@ -19,8 +19,9 @@ fn example(name: &str) -> &'static str {
         "transport" => "http",
         "encryption" => "kms:key",
         "metadata" | "tags" => "name=value",
-        "hedge" | "create_only" | "recursive" | "anonymous" | "trailers" | "payload_sha256"
-        | "equal_parts" | "kept_conditions" | "request_payer" | "metadata_checksums" => "true",
+        "hedge" | "create_only" | "preserve" | "sync" | "keep_modified" | "recursive" | "anonymous"
+        | "trailers" | "payload_sha256" | "equal_parts" | "kept_conditions" | "request_payer"
+        | "metadata_checksums" => "true",
         _ => "7",
     }
 }
@@ -43,6 +44,7 @@ async fn every_name_is_an_option_of_what_it_is_listed_for_and_of_nothing_else() 
         let taken = [
             ("an engine", options.engine().is_ok()),
             ("a write", options.write(store.writer("key")).is_ok()),
+            ("a download", options.download(store.download("key", "file")).is_ok()),
             ("a copy", options.copy(store.copy("key", &store, "other")).is_ok()),
             ("a rename", options.rename(store.rename("key", "other")).is_ok()),
             ("a read", options.read(store.reader("key")).is_ok()),
@@ -51,6 +53,8 @@ async fn every_name_is_an_option_of_what_it_is_listed_for_and_of_nothing_else() 
         for (what, is_taken) in taken {
             assert_eq!(of.contains(what), is_taken, "{name} and {what}");
         }
+        let is_of_upload = of.contains("a write") || of.contains("an upload");
+        assert_eq!(is_of_upload, options.upload(store.upload("file", "key")).is_ok(), "{name} and an upload");
         for scheme in ["s3", "gs", "az"] {
             let is_listed = *of == "a store" || (of.contains("a store of") && of.contains(scheme));
             assert_eq!(is_listed, of_store(scheme), "{name} and {scheme}");

@@ -2,6 +2,7 @@ package io.tidegate;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.List;
 
 /**
  * An engine: one memory budget, the limits of requests, and the threads that carry out calls. Any
@@ -64,6 +65,19 @@ public final class Tidegate {
                         handle,
                         (engine, token) -> Native.openStore(engine, token, encodedUrl, encoded));
         return new Store(new Handle(reply.value()));
+    }
+
+    /**
+     * The uploads in the journal directories of the option {@code journal}: those that a process
+     * left, and those that one is writing now. Changes none of them.
+     */
+    public List<UnfinishedUpload> recover() throws IOException {
+        return UnfinishedUpload.all(Call.await(handle, Native::recover).payload());
+    }
+
+    /** What the engine holds of its memory budget and its spool now. */
+    public Usage usage() throws IOException {
+        return Usage.of(handle.use(Native::usage));
     }
 
     /**

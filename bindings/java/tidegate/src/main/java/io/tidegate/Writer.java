@@ -3,9 +3,11 @@ package io.tidegate;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.OutputStream;
+import java.lang.System.Logger.Level;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.WritableByteChannel;
+import java.time.Duration;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
@@ -33,6 +35,11 @@ public final class Writer implements AutoCloseable {
      */
     private static final int SLICE = 1 << 20;
 
+    /** Stands for the lifetime that the library chooses. */
+    static final long NO_LIFETIME = -1;
+
+    private static final System.Logger LOGGER = System.getLogger("io.tidegate");
+
     /**
      * How many bytes wait for room, in a copy, when there is none. The rest follows when there is.
      */
@@ -42,11 +49,14 @@ public final class Writer implements AutoCloseable {
     private final String key;
     private final boolean isJournaled;
     private final ReentrantLock lock = new ReentrantLock();
+    private volatile PublishingStream stream;
     private volatile long position;
     private volatile boolean hasEnded;
 
-    Writer(Handle handle, String key) throws IOException {
-        this.handle = handle;
+    /** The writer that a native method has opened. */
+    Writer(Call.Reply reply, String key) throws IOException {
+        handle = new Handle(reply.value());
+        position = new Wire.Decoder(reply.payload()).number();
         this.key = key;
         isJournaled = handle.use(Native::isJournaled);
         handle.warnIfFreed(
@@ -118,7 +128,10 @@ public final class Writer implements AutoCloseable {
         position += count;
     }
 
-    /** How many bytes were written by now. */
+    /**
+     * How many bytes were written by now; of a writer that was resumed, those before it too. Not
+     * those that a stream gathers ({@link #asOutputStream}).
+     */
     public long position() {
         return position;
     }
@@ -136,7 +149,93 @@ public final class Writer implements AutoCloseable {
      *     goes on
      */
     public long sync() throws IOException {
-        return exclusively(() -> Call.await(handle, Native::sync).value());
+        return exclusively(
+                () -> {
+                    passOn();
+                    return Call.await(handle, Native::sync).value();
+                });
+    }
+
+    /** Ends the write, as {@link #prepare(Duration)}; the upload waits six days for its commit. */
+    public Pending prepare() throws IOException {
+        return prepare(NO_LIFETIME);
+    }
+
+    /**
+     * Ends the write with all bytes at the store and nothing visible. Any process publishes the
+     * object with {@link Store#commit}, which decides conditions such as {@code create_only}, or
+     * gives it up with {@link Store#abandon}. A warning of the result is logged, too.
+     *
+     * @param lifetime until when no sweep ends the upload; the store itself may end it earlier
+     * @throws TidegateException and the upload was discarded; of kind {@code UNSUPPORTED} with the
+     *     strategy {@code journal}
+     * @throws InterruptedIOException if the thread was interrupted, and the upload was discarded
+     */
+    public Pending prepare(Duration lifetime) throws IOException {
+        return prepare(lifetime.toMillis());
+    }
+
+    private Pending prepare(long lifetimeMillis) throws IOException {
+        return exclusively(
+                () -> {
+                    passOn();
+                    Call.Reply reply =
+                            Call.await(
+                                    handle,
+                                    (writer, token) ->
+                                            Native.prepare(writer, token, lifetimeMillis));
+                    ended();
+                    return warned(new Pending(new Wire.Decoder(reply.payload())));
+                });
+    }
+
+    /** Makes a point, as {@link #persist(Duration)}, that can be resumed for six days. */
+    public Resumable persist() throws IOException {
+        return persist(NO_LIFETIME);
+    }
+
+    /**
+     * Makes all bytes so far outlast this process and this machine. Any process goes on from this
+     * point with {@link Store#resume}, or gives the upload up with {@link Store#abandon}. The
+     * writer goes on, and from now on keeps the session when it fails or is closed; {@link #abort}
+     * ends it.
+     *
+     * @param lifetime until when no sweep ends the upload; the store itself may end it earlier
+     * @throws TidegateException of kind {@code UNSUPPORTED}, and the writer goes on, where the
+     *     store can't do that and with the strategy {@code journal}
+     * @throws InterruptedIOException if the thread was interrupted, and the writer has failed
+     */
+    public Resumable persist(Duration lifetime) throws IOException {
+        return persist(lifetime.toMillis());
+    }
+
+    private Resumable persist(long lifetimeMillis) throws IOException {
+        return exclusively(
+                () -> {
+                    passOn();
+                    Call.Reply reply =
+                            Call.await(
+                                    handle,
+                                    (writer, token) ->
+                                            Native.persist(writer, token, lifetimeMillis));
+                    return warned(new Resumable(new Wire.Decoder(reply.payload())));
+                });
+    }
+
+    /** Logs why the store may end an upload before its lifetime. */
+    static <T extends Unpublished> T warned(T upload) {
+        if (upload.warning().isPresent()) {
+            LOGGER.log(Level.WARNING, upload + ": " + upload.warning().get());
+        }
+        return upload;
+    }
+
+    /** Passes on bytes that a stream gathers: a point, a commit has all that was written before. */
+    void passOn() throws IOException {
+        PublishingStream open = stream;
+        if (open != null) {
+            open.flush();
+        }
     }
 
     /**
@@ -151,6 +250,7 @@ public final class Writer implements AutoCloseable {
     public ObjectInfo finish() throws IOException {
         return exclusively(
                 () -> {
+                    passOn();
                     ObjectInfo object = ObjectInfo.of(Call.await(handle, Native::finish));
                     ended();
                     return object;
@@ -204,10 +304,18 @@ public final class Writer implements AutoCloseable {
      *
      * <p>After a failed write every later call fails, {@code close} too, and nothing is published.
      * After {@code abort} or {@code close} of the writer, {@code close} of the stream does nothing.
-     * One thread at a time.
+     * One thread at a time. Each call gives the same stream.
      */
     public OutputStream asOutputStream() {
-        return new PublishingStream(new Publication(this));
+        lock.lock();
+        try {
+            if (stream == null) {
+                stream = new PublishingStream(new Publication(this));
+            }
+            return stream;
+        } finally {
+            lock.unlock();
+        }
     }
 
     /**
@@ -218,12 +326,16 @@ public final class Writer implements AutoCloseable {
         return new PublishingChannel(new Publication(this));
     }
 
-    /** Whether it was finished, aborted or closed: there is nothing left to publish. */
+    /** Whether it was finished, prepared, aborted or closed: there is nothing left to publish. */
     boolean hasEnded() {
         return hasEnded;
     }
 
-    private void ended() {
+    Handle handle() {
+        return handle;
+    }
+
+    void ended() {
         hasEnded = true;
         handle.warnIfFreed(null);
     }
