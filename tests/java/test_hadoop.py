@@ -136,10 +136,10 @@ def test_contracts(compiled, reached):
 
 
 @pytest.mark.parametrize("reached", ["s3"], indirect=True)
-def test_a_store_that_fails(compiled, reached):
+def test_faults_and_requests(compiled, reached):
     store, env = reached
-    results = list(results_of(store, env, "-Dtest=StoreFaults", "-Dsurefire.failIfNoSpecifiedTests=false"))
-    assert len(results) >= 3 and all(result == "passed" for *_, result in results), results
+    results = list(results_of(store, env, "-Dtest=StoreFaults,StoreRequests", "-Dsurefire.failIfNoSpecifiedTests=false"))
+    assert len(results) == 7 and all(result == "passed" for *_, result in results), results
 
 
 def test_the_guide_is_short():

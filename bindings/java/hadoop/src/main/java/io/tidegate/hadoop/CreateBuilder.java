@@ -1,7 +1,5 @@
 package io.tidegate.hadoop;
 
-import io.tidegate.Options;
-
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -10,6 +8,7 @@ import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 
 import java.io.IOException;
+import java.util.Map;
 import java.util.Set;
 
 /** Collects how a file is to be created. */
@@ -44,7 +43,7 @@ final class CreateBuilder extends FSDataOutputStreamBuilder<FSDataOutputStream, 
         }
         Configuration given = getOptions();
         String type = given.getTrimmed(CONTENT_TYPE, "");
-        Options attributes = type.isEmpty() ? Options.none() : Options.of("content_type", type);
+        Map<String, String> attributes = type.isEmpty() ? Map.of() : Map.of("content_type", type);
         if (!isRecursive()) {
             fileSystem.checkParent(getPath());
         }

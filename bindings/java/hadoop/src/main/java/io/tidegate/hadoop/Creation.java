@@ -8,6 +8,7 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.PathIOException;
 
 import java.io.IOException;
+import java.util.Map;
 
 /** Opens files for writing. */
 final class Creation {
@@ -21,16 +22,21 @@ final class Creation {
      * Opens a file, which is published when it is closed. One listing shows that the path is no
      * directory; a condition takes one more request. No request looks for files above the path.
      *
-     * @param attributes the options of this write alone
+     * @param attributes options of this write, which count more than those of the settings
      * @throws FileAlreadyExistsException if there is a directory, or the path must have nothing and
      *     has a file
      * @throws PathIOException if the path does not have the file that is to be replaced
      */
-    Writer open(ObjectPath at, WriteCondition condition, Options attributes) throws IOException {
+    Writer open(ObjectPath at, WriteCondition condition, Map<String, String> attributes)
+            throws IOException {
         if (tree.directory(at).isPresent()) {
             throw new FileAlreadyExistsException(at.path() + " is a directory");
         }
-        Options options = conditional(at, condition, attributes);
+        Options options = at.bucket().write();
+        for (Map.Entry<String, String> attribute : attributes.entrySet()) {
+            options = options.and(attribute.getKey(), attribute.getValue());
+        }
+        options = conditional(at, condition, options);
         try {
             return at.store().writer(at.key(), options);
         } catch (IOException e) {
@@ -38,22 +44,22 @@ final class Creation {
         }
     }
 
-    private Options conditional(ObjectPath at, WriteCondition condition, Options attributes)
+    private Options conditional(ObjectPath at, WriteCondition condition, Options options)
             throws IOException {
         if (condition instanceof WriteCondition.Absent) {
             if (tree.file(at).isPresent()) {
                 throw new FileAlreadyExistsException(at.path() + " exists");
             }
-            return attributes.and("create_only", "true");
+            return options.and("create_only", "true");
         }
         if (condition instanceof WriteCondition.Tagged tagged) {
             ObjectInfo object =
                     tree.file(at)
                             .filter(found -> ObjectStatus.tag(found).equals(tagged.etag()))
                             .orElseThrow(() -> changed(at, tagged));
-            return attributes.and("replaces", object);
+            return options.and("replaces", object);
         }
-        return attributes;
+        return options;
     }
 
     private static PathIOException changed(ObjectPath at, WriteCondition.Tagged tagged) {

@@ -37,12 +37,6 @@ final class Failures {
         };
     }
 
-    /** Whether the failure is that there is no object of this key. */
-    static boolean isNotFound(IOException failure) {
-        return failure instanceof TidegateException known
-                && known.kind() == TidegateException.Kind.NOT_FOUND;
-    }
-
     /** There is nothing at this path. */
     static FileNotFoundException missing(Path path) {
         return new FileNotFoundException("there is no file and no directory at " + path);

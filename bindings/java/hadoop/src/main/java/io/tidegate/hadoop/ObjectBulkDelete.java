@@ -15,9 +15,11 @@ import java.util.Map;
  * failure, and nothing is deleted for it.
  */
 final class ObjectBulkDelete implements BulkDelete {
+    /** As many keys as S3 deletes by one request. */
+    private static final int PAGE = 1000;
+
     private final Path base;
     private final ObjectPath at;
-    private final Removal removal;
     private final Buckets buckets;
     private final IOStatistics statistics;
 
@@ -25,18 +27,16 @@ final class ObjectBulkDelete implements BulkDelete {
      * @param base all paths are below it, or equal to it
      * @param at the place of the base
      */
-    ObjectBulkDelete(
-            Path base, ObjectPath at, Removal removal, Buckets buckets, IOStatistics statistics) {
+    ObjectBulkDelete(Path base, ObjectPath at, Buckets buckets, IOStatistics statistics) {
         this.base = base;
         this.at = at;
-        this.removal = removal;
         this.buckets = buckets;
         this.statistics = statistics;
     }
 
     @Override
     public int pageSize() {
-        return Removal.PAGE;
+        return PAGE;
     }
 
     @Override
@@ -47,7 +47,7 @@ final class ObjectBulkDelete implements BulkDelete {
     @Override
     public List<Map.Entry<Path, String>> bulkDelete(Collection<Path> paths) throws IOException {
         BulkDeleteUtils.validateBulkDeletePaths(paths, pageSize(), base);
-        return removal.deleteEach(at, buckets.locateAll(paths));
+        return Removal.deleteEach(at, buckets.locateAll(paths));
     }
 
     @Override

@@ -1,40 +1,39 @@
 package io.tidegate.hadoop;
 
+import io.tidegate.DeleteReport;
 import io.tidegate.Entry;
+import io.tidegate.TidegateException;
 
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathIOException;
 import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 import java.io.IOException;
-import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
+import java.util.AbstractMap.SimpleImmutableEntry;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 
 /** Deletes files and directories. */
 final class Removal {
-    /** As many keys as most stores delete with one request. */
-    static final int PAGE = 1000;
-
     private static final Logger LOG = LoggerFactory.getLogger(Removal.class);
 
     private final Tree tree;
-    private final Workers workers;
 
-    Removal(Tree tree, Workers workers) {
+    Removal(Tree tree) {
         this.tree = tree;
-        this.workers = workers;
     }
 
     /**
      * Deletes a file or a directory. The directory above stays.
      *
-     * @return false if there was nothing, and for the whole bucket, of which nothing is deleted
-     *     unless it is empty
+     * @return false if there was nothing, and for a bucket that is not empty, of which nothing is
+     *     deleted
      * @throws PathIsNotEmptyDirectoryException for a directory that is not empty, unless {@code
      *     isRecursive}
      */
@@ -43,7 +42,7 @@ final class Removal {
             return deleteRoot(at, isRecursive);
         }
         if (tree.file(at).isPresent()) {
-            delete(at, List.of(at.key()));
+            deleteObject(at, at.key());
         } else {
             Entries entries = Entries.below(at);
             if (!entries.hasNext()) {
@@ -60,7 +59,7 @@ final class Removal {
     }
 
     /**
-     * A bucket can't be deleted by a path, and its content only by name: {@code rm -r /} is rarely
+     * A path deletes no bucket, and what is in one only by its name: {@code rm -r /} is rarely
      * meant.
      */
     private static boolean deleteRoot(ObjectPath root, boolean isRecursive) throws IOException {
@@ -74,34 +73,54 @@ final class Removal {
         return false;
     }
 
-    private void deleteAll(ObjectPath at, Entries entries) throws IOException {
-        List<String> page = new ArrayList<>();
-        while (entries.hasNext()) {
-            page.add(entries.next().key());
-            if (page.size() == PAGE) {
-                delete(at, page);
-                page.clear();
-            }
-        }
-        delete(at, page);
-    }
-
-    private void deleteMarker(ObjectPath at, Entries entries) throws IOException {
+    private static void deleteMarker(ObjectPath at, Entries entries) throws IOException {
         Entry first = entries.next();
         if (!first.key().equals(at.prefix()) || entries.hasNext()) {
             throw new PathIsNotEmptyDirectoryException(at.path().toString());
         }
-        delete(at, List.of(first.key()));
+        deleteObject(at, first.key());
+    }
+
+    /** Deletes an object. A key that has none is no failure. */
+    static void deleteObject(ObjectPath in, String key) throws IOException {
+        try {
+            in.store().delete(key);
+        } catch (IOException e) {
+            throw Failures.of(in.path(), e);
+        }
     }
 
     /**
-     * Deletes objects. A key that has none is no failure.
+     * Deletes the objects of a listing.
      *
-     * @param in what a failure names
+     * @throws IOException the first failure, after all others were tried; the others are suppressed
+     *     in it
      */
-    void delete(ObjectPath in, List<String> keys) throws IOException {
+    static void deleteAll(ObjectPath in, RemoteIterator<Entry> entries) throws IOException {
+        Iterator<String> keys =
+                new Iterator<>() {
+                    @Override
+                    public boolean hasNext() {
+                        try {
+                            return entries.hasNext();
+                        } catch (IOException e) {
+                            throw new UncheckedIOException(e);
+                        }
+                    }
+
+                    @Override
+                    public String next() {
+                        try {
+                            return entries.next().key();
+                        } catch (IOException e) {
+                            throw new UncheckedIOException(e);
+                        }
+                    }
+                };
         try {
-            workers.each(keys, in.store()::delete);
+            in.store().deleteAll(() -> keys).orThrow();
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
         } catch (IOException e) {
             throw Failures.of(in.path(), e);
         }
@@ -110,26 +129,28 @@ final class Removal {
     /**
      * Deletes each of some files, and looks for none of them.
      *
+     * @param in the bucket that all files are in
      * @return the paths that were not deleted, with the reasons
-     * @throws IOException if the thread was interrupted
      */
-    List<Map.Entry<Path, String>> deleteEach(ObjectPath in, Map<Path, ObjectPath> files)
+    static List<Map.Entry<Path, String>> deleteEach(ObjectPath in, Map<Path, ObjectPath> files)
             throws IOException {
-        Map<Path, String> failed = new ConcurrentHashMap<>();
-        workers.each(
-                files.entrySet(),
-                file -> {
-                    try {
-                        if (file.getValue().isRoot()) {
-                            throw new PathIOException(in.path().toString(), "a bucket is no file");
-                        }
-                        file.getValue().store().delete(file.getValue().key());
-                    } catch (InterruptedIOException e) {
-                        throw e;
-                    } catch (IOException e) {
-                        failed.put(file.getKey(), Failures.of(file.getKey(), e).toString());
+        List<Map.Entry<Path, String>> failed = new ArrayList<>();
+        List<String> keys = files.values().stream().map(ObjectPath::key).distinct().toList();
+        DeleteReport report;
+        try {
+            report = in.store().deleteAll(keys);
+        } catch (IOException e) {
+            throw Failures.of(in.path(), e);
+        }
+        files.forEach(
+                (path, file) -> {
+                    TidegateException why = report.failed().get(file.key());
+                    if (why != null) {
+                        failed.add(
+                                new SimpleImmutableEntry<>(
+                                        path, Failures.of(path, why).toString()));
                     }
                 });
-        return List.copyOf(failed.entrySet());
+        return failed;
     }
 }

@@ -1,31 +1,37 @@
 package io.tidegate.hadoop;
 
+import io.tidegate.Entry;
 import io.tidegate.Options;
 
+import org.apache.hadoop.fs.PathIOException;
+import org.apache.hadoop.util.functional.RemoteIterators;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
- * Renames files and directories: copies of all objects by the store, and then deletes of those that
- * were copied. Readers see both for a while. If a copy fails, the source is whole; if a delete
- * fails, the target is. Rules are those of HDFS.
+ * Renames files and directories: the store copies all objects, and then those that were copied are
+ * deleted. Readers see both for a while. If a copy fails, the source is whole, and the target has
+ * the copies that were made. The rules are those of HDFS.
  */
 final class Renaming {
     private static final Logger LOG = LoggerFactory.getLogger(Renaming.class);
 
+    /** How many copies are handed to the threads at once. */
+    private static final int PAGE = 1000;
+
     private final Tree tree;
     private final Workers workers;
-    private final Removal removal;
 
-    Renaming(Tree tree, Workers workers, Removal removal) {
+    Renaming(Tree tree, Workers workers) {
         this.tree = tree;
         this.workers = workers;
-        this.removal = removal;
     }
 
     /**
@@ -34,11 +40,15 @@ final class Renaming {
      * @return false if nothing was done; the log says why
      * @throws IOException if a request failed: the source may be partly deleted, but only where its
      *     copy is whole
+     * @throws PathIOException if a file of the source was replaced meanwhile: the new one stays
      */
     boolean rename(ObjectPath from, ObjectPath to) throws IOException {
-        Optional<ObjectStatus> source = from.isRoot() ? Optional.empty() : tree.find(from);
+        if (from.isRoot()) {
+            return refused(from, to, "a bucket can't be renamed");
+        }
+        Optional<ObjectStatus> source = tree.find(from);
         if (source.isEmpty()) {
-            return refused(from, to, from.isRoot() ? "a bucket can't be renamed" : "no such file");
+            return refused(from, to, "there is no source");
         }
         boolean isFile = source.get().isFile();
         if (from.equals(to)) {
@@ -58,13 +68,11 @@ final class Renaming {
         if (found.isPresent() && tree.find(target).isPresent()) {
             return refused(from, target, "the target exists");
         }
-        // The bucket is a directory, with or without objects.
         if (found.isEmpty() && tree.directory(to.parent()).isEmpty()) {
             return refused(from, to, "the parent of the target is no directory");
         }
         if (isFile) {
-            copy(from, from.key(), target, target.key());
-            removal.delete(from, List.of(from.key()));
+            moveFile(from, target);
         } else {
             moveTree(from, target);
         }
@@ -77,28 +85,65 @@ final class Renaming {
         return false;
     }
 
-    /** Holds the keys of the tree in memory, to delete nothing that was not copied. */
+    private static void moveFile(ObjectPath from, ObjectPath to) throws IOException {
+        if (!from.bucket().equals(to.bucket())) {
+            copy(from, from.key(), to, to.key());
+            Removal.deleteObject(from, from.key());
+            return;
+        }
+        try {
+            from.store().rename(from.key(), to.key(), Options.of("create_only", "true"));
+        } catch (IOException e) {
+            throw Failures.of(from.path(), e);
+        }
+    }
+
+    /**
+     * Holds the keys of the tree in memory, with their tags, to delete nothing that was not copied.
+     */
     private void moveTree(ObjectPath from, ObjectPath to) throws IOException {
-        List<String> copied = new ArrayList<>();
+        Map<String, String> copied = new HashMap<>();
         List<String> page = new ArrayList<>();
         Entries entries = Entries.below(from);
         while (entries.hasNext()) {
-            page.add(entries.next().key());
-            if (page.size() == Removal.PAGE || !entries.hasNext()) {
+            Entry entry = entries.next();
+            page.add(entry.key());
+            copied.put(entry.key(), tag(entry));
+            if (page.size() == PAGE || !entries.hasNext()) {
                 workers.each(
                         page,
                         key -> {
                             String below = key.substring(from.prefix().length());
                             copy(from, key, to, to.prefix() + below);
                         });
-                copied.addAll(page);
                 page.clear();
             }
         }
-        for (int start = 0; start < copied.size(); start += Removal.PAGE) {
-            int end = Math.min(start + Removal.PAGE, copied.size());
-            removal.delete(from, copied.subList(start, end));
+        // A file that came or was replaced meanwhile was perhaps not copied.
+        List<String> changed = new ArrayList<>();
+        Removal.deleteAll(
+                from,
+                RemoteIterators.filteringRemoteIterator(
+                        Entries.below(from),
+                        entry -> {
+                            boolean isCopied = tag(entry).equals(copied.get(entry.key()));
+                            if (!isCopied) {
+                                changed.add(entry.key());
+                            }
+                            return isCopied;
+                        }));
+        if (!changed.isEmpty()) {
+            throw new PathIOException(
+                    from.path().toString(),
+                    changed.size()
+                            + " files were written while the directory was renamed, and stay, such"
+                            + " as "
+                            + changed.get(0));
         }
+    }
+
+    private static String tag(Entry entry) {
+        return entry.object().map(ObjectStatus::tag).orElse("");
     }
 
     /** Returns when the store has confirmed the copy. */

@@ -1,7 +1,6 @@
 package io.tidegate.hadoop;
 
 import io.tidegate.ObjectInfo;
-import io.tidegate.Options;
 import io.tidegate.Writer;
 
 import org.apache.hadoop.conf.Configuration;
@@ -35,6 +34,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.URI;
 import java.util.EnumSet;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 
@@ -105,8 +105,8 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         tree = new Tree(new ObjectStatus.Facts(user, blockSize));
         listings = new Listings(tree);
         creation = new Creation(tree);
-        removal = new Removal(tree, workers);
-        renaming = new Renaming(tree, workers, removal);
+        removal = new Removal(tree);
+        renaming = new Renaming(tree, workers);
         sync =
                 conf.getBoolean(Settings.name(Settings.DOWNGRADE_SYNCABLE), false)
                         ? TidegateOutputStream.Sync.IGNORED
@@ -243,7 +243,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
             throws IOException {
         WriteCondition condition =
                 overwrite ? new WriteCondition.None() : new WriteCondition.Absent();
-        return create(path, condition, Options.none());
+        return create(path, condition, Map.of());
     }
 
     @Override
@@ -288,7 +288,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     }
 
     /** Creates a file, with options beside those of the settings. */
-    FSDataOutputStream create(Path path, WriteCondition condition, Options attributes)
+    FSDataOutputStream create(Path path, WriteCondition condition, Map<String, String> attributes)
             throws IOException {
         counted(StoreStatisticNames.OP_CREATE);
         statistics.incrementWriteOps(1);
@@ -332,7 +332,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     public BulkDelete createBulkDelete(Path path) throws IOException {
         counted(StoreStatisticNames.OP_BULK_DELETE);
         Path base = makeQualified(path);
-        return new ObjectBulkDelete(base, locate(base), removal, buckets, counters);
+        return new ObjectBulkDelete(base, locate(base), buckets, counters);
     }
 
     // Statuses and listings.

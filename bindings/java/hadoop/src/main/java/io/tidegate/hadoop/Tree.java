@@ -33,11 +33,8 @@ final class Tree {
             return Optional.empty();
         }
         try {
-            return Optional.of(at.store().stat(at.key()));
+            return at.store().find(at.key());
         } catch (IOException e) {
-            if (Failures.isNotFound(e)) {
-                return Optional.empty();
-            }
             throw Failures.of(at.path(), e);
         }
     }
