@@ -29,7 +29,7 @@ final class Cursor {
     private final Reader ranges;
 
     /** Null unless the stream is in use. */
-    private Reader stream;
+    private volatile Reader stream;
 
     private ByteBuffer window = ByteBuffer.allocate(0);
 
@@ -114,6 +114,14 @@ final class Cursor {
         ranges.read(position, filled);
         windowStart = position;
         window = filled.flip();
+    }
+
+    /** Ends a read of another thread that waits for the stream. */
+    void cancel() throws IOException {
+        Reader cancelled = stream;
+        if (cancelled != null) {
+            cancelled.close();
+        }
     }
 
     /** Gives back the connection and the memory. The next read asks anew. */

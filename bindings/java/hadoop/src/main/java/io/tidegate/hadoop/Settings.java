@@ -101,16 +101,9 @@ record Settings(Options engine, Options store, Options write) {
         if (dialect == Dialect.S3) {
             s3a(conf, bucket, values);
         }
-        for (String prefix : List.of(PREFIX, PREFIX + BUCKETS + bucket + ".")) {
-            for (String name : conf.getPropsWithPrefix(prefix).keySet()) {
-                if (!name.contains(".") && !OWN.contains(name)) {
-                    values.put(name, conf.getTrimmed(prefix + name, ""));
-                }
-            }
-            for (String name : SECRETS) {
-                secret(conf, prefix + name, name, values);
-            }
-        }
+        given(conf, PREFIX, values);
+        values.keySet().removeIf(name -> name.startsWith(BUCKETS) || OWN.contains(name));
+        given(conf, PREFIX + BUCKETS + bucket + ".", values);
         Options engine = Options.none();
         Options store = Options.none();
         Options write = Options.none();
@@ -137,6 +130,17 @@ record Settings(Options engine, Options store, Options write) {
             all = all.and(name, one.trim());
         }
         return all;
+    }
+
+    /** Takes all settings that begin with a prefix. */
+    private static void given(Configuration conf, String prefix, Map<String, String> values)
+            throws IOException {
+        for (String name : conf.getPropsWithPrefix(prefix).keySet()) {
+            values.put(name, conf.getTrimmed(prefix + name, ""));
+        }
+        for (String name : SECRETS) {
+            secret(conf, prefix + name, name, values);
+        }
     }
 
     private static void secret(

@@ -271,6 +271,7 @@ final class TidegateInputStream extends FSInputStream
         }
         isClosed = true;
         ranges.close();
+        cursor.cancel();
         lock.lock();
         try {
             cursor.release();

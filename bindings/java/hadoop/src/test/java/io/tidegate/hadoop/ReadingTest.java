@@ -146,7 +146,7 @@ class ReadingTest {
         FileStatus status = fs.getFileStatus(path);
         try (FSDataInputStream in = fs.open(path);
                 FSDataInputStream known = fs.openFile(path).withFileStatus(status).build().get()) {
-            TestStore.write(fs, path, BYTES.clone());
+            TestStore.write(fs, path, TestStore.bytes(BYTES.length - 1));
             assertThrows(PathIOException.class, () -> in.readFully(0, new byte[10]));
             assertThrows(PathIOException.class, () -> known.readFully(new byte[10]));
             List<ByteBuffer> released = new ArrayList<>();

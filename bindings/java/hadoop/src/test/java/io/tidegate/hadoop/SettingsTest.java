@@ -35,6 +35,15 @@ class SettingsTest {
     }
 
     @Test
+    void aSettingOfTheFileSystemIsNoneOfABucket() throws IOException {
+        String bucket = TestStore.uri().getAuthority().split("@", -1)[0];
+        String own = failure("fs.tidegate.bucket." + bucket + ".block_size", "1").getMessage();
+        assertTrue(own.contains("`block_size`"), own);
+        String dotted = failure("fs.tidegate.block.size", "1").getMessage();
+        assertTrue(dotted.contains("`block.size`"), dotted);
+    }
+
+    @Test
     void settingsOfEnginesAndWritesArePassedOn() throws IOException {
         String memory = failure("fs.tidegate.memory", "wrong").getMessage();
         assertTrue(memory.contains("`memory`"), memory);

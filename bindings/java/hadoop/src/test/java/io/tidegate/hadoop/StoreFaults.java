@@ -2,8 +2,8 @@ package io.tidegate.hadoop;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -15,6 +15,7 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 
 /** A store that fails for some keys: FAULTS in tests/java/test_hadoop.py. */
 class StoreFaults {
@@ -64,8 +65,12 @@ class StoreFaults {
         }
     }
 
-    @Test
-    void anInterruptEndsAReadThatWaits() throws Exception {
+    private interface End {
+        void of(Thread reader, FSDataInputStream in) throws IOException;
+    }
+
+    /** How a read fails that waits for the store when something ends it. */
+    private Throwable failure(End end) throws Exception {
         Path path = at("held-read/file");
         TestStore.write(fs, path, new byte[100_000]);
         CompletableFuture<Integer> ended = new CompletableFuture<>();
@@ -83,9 +88,19 @@ class StoreFaults {
             while (reader.getState() != Thread.State.WAITING) {
                 Thread.onSpinWait();
             }
-            reader.interrupt();
-            Throwable failure = assertThrows(ExecutionException.class, ended::get).getCause();
-            assertTrue(failure instanceof InterruptedIOException, failure.toString());
+            end.of(reader, in);
+            return assertThrows(ExecutionException.class, () -> ended.get(60, TimeUnit.SECONDS))
+                    .getCause();
         }
+    }
+
+    @Test
+    void anInterruptEndsAReadThatWaits() throws Exception {
+        assertInstanceOf(InterruptedIOException.class, failure((reader, in) -> reader.interrupt()));
+    }
+
+    @Test
+    void aCloseEndsAReadThatWaits() throws Exception {
+        assertInstanceOf(IOException.class, failure((reader, in) -> in.close()));
     }
 }
