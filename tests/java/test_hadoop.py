@@ -31,6 +31,7 @@ UNAVAILABLE = {"error": {"status": 500, "code": "InternalError"}}
 FAULTS = [
     {"operation": "UploadPart|PutObject", "action": UNAVAILABLE, "key_prefix": "refused-write"},
     {"operation": "CopyObject", "action": UNAVAILABLE, "key_prefix": "refused-copy/new/5"},
+    {"operation": "CopyObject", "action": {"delay_ms": 5000}, "key_prefix": "late-copy/new/0"},
     {"operation": "GetObject", "action": "hold_answer", "key_prefix": "held-read"},
 ]
 
@@ -139,7 +140,7 @@ def test_contracts(compiled, reached):
 def test_faults_requests_and_the_guide(compiled, reached):
     store, env = reached
     results = list(results_of(store, env, "-Dtest=Store*", "-Dsurefire.failIfNoSpecifiedTests=false"))
-    assert len(results) == 9 and all(result == "passed" for *_, result in results), results
+    assert len(results) == 14 and all(result == "passed" for *_, result in results), results
 
 
 def test_the_guide_is_short():

@@ -150,6 +150,7 @@ final class TidegateInputStream extends FSInputStream
                         return bytes;
                     } finally {
                         lock.unlock();
+                        releaseAfterClose();
                     }
                 });
     }
@@ -263,7 +264,10 @@ final class TidegateInputStream extends FSInputStream
         }
     }
 
-    /** Ends reads of other threads, vectored ones too. */
+    /**
+     * Ends reads of other threads, and waits for none of them. A read in order that is opening its
+     * request ends when that has an answer.
+     */
     @Override
     public void close() throws IOException {
         if (isClosed) {
@@ -272,11 +276,17 @@ final class TidegateInputStream extends FSInputStream
         isClosed = true;
         ranges.close();
         cursor.cancel();
-        lock.lock();
-        try {
-            cursor.release();
-        } finally {
-            lock.unlock();
+        releaseAfterClose();
+    }
+
+    /** Whoever has the lock when the stream is closed comes here when it has let go of it. */
+    private void releaseAfterClose() throws IOException {
+        if (isClosed && lock.tryLock()) {
+            try {
+                cursor.release();
+            } finally {
+                lock.unlock();
+            }
         }
     }
 

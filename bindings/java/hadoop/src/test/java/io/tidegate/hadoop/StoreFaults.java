@@ -9,11 +9,13 @@ import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIOException;
 import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 
@@ -65,12 +67,46 @@ class StoreFaults {
         }
     }
 
+    /** The copy of one file takes long enough for the others to be replaced. */
+    @Test
+    void aRenameDeletesNothingThatItHasNotCopied() throws Exception {
+        for (int number = 0; number < 3; number++) {
+            TestStore.write(fs, at("late-copy/old/" + number), "text " + number);
+        }
+        CompletableFuture<Boolean> renamed =
+                CompletableFuture.supplyAsync(
+                        () -> {
+                            try {
+                                return fs.rename(at("late-copy/old"), at("late-copy/new"));
+                            } catch (IOException e) {
+                                throw new CompletionException(e);
+                            }
+                        });
+        while (!fs.exists(at("late-copy/new/1"))) {
+            Thread.onSpinWait();
+        }
+        TestStore.write(fs, at("late-copy/old/1"), "replaced");
+        TestStore.write(fs, at("late-copy/old/late"), "new");
+        Throwable failure = assertThrows(ExecutionException.class, renamed::get).getCause();
+        assertInstanceOf(PathIOException.class, failure);
+        assertEquals("replaced", TestStore.text(fs, at("late-copy/old/1")));
+        assertEquals("new", TestStore.text(fs, at("late-copy/old/late")));
+        assertEquals(2, fs.listStatus(at("late-copy/old")).length);
+        for (int number = 0; number < 3; number++) {
+            assertEquals("text " + number, TestStore.text(fs, at("late-copy/new/" + number)));
+        }
+    }
+
+    private interface Read {
+        int from(FSDataInputStream in) throws IOException;
+    }
+
     private interface End {
         void of(Thread reader, FSDataInputStream in) throws IOException;
     }
 
     /** How a read fails that waits for the store when something ends it. */
-    private Throwable failure(End end) throws Exception {
+    private Throwable failure(Read read, End end) throws Exception {
         Path path = at("held-read/file");
         TestStore.write(fs, path, new byte[100_000]);
         CompletableFuture<Integer> ended = new CompletableFuture<>();
@@ -79,7 +115,7 @@ class StoreFaults {
                     new Thread(
                             () -> {
                                 try {
-                                    ended.complete(in.read());
+                                    ended.complete(read.from(in));
                                 } catch (IOException e) {
                                     ended.completeExceptionally(e);
                                 }
@@ -96,11 +132,15 @@ class StoreFaults {
 
     @Test
     void anInterruptEndsAReadThatWaits() throws Exception {
-        assertInstanceOf(InterruptedIOException.class, failure((reader, in) -> reader.interrupt()));
+        assertInstanceOf(
+                InterruptedIOException.class,
+                failure(FSDataInputStream::read, (reader, in) -> reader.interrupt()));
     }
 
     @Test
     void aCloseEndsAReadThatWaits() throws Exception {
-        assertInstanceOf(IOException.class, failure((reader, in) -> in.close()));
+        assertInstanceOf(
+                IOException.class,
+                failure(in -> in.read(0, new byte[1], 0, 1), (reader, in) -> in.close()));
     }
 }

@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.FileRange;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
+import org.apache.hadoop.fs.Options.OpenFileOptions;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.junit.jupiter.api.Test;
@@ -90,6 +91,29 @@ class StoreRequests {
                         ranges.get(1).getData().get();
                     }
                 });
+    }
+
+    private void read(String policy, int from) throws Exception {
+        try (FSDataInputStream in =
+                fs.openFile(at("file"))
+                        .must(OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, policy)
+                        .build()
+                        .get()) {
+            in.seek(from);
+            in.readAllBytes();
+        }
+    }
+
+    @Test
+    void policiesOfReads() throws Exception {
+        TestStore.write(fs, at("file"), TestStore.bytes(1 << 20));
+        Map<String, Integer> ahead = Map.of("HeadObject", 1, "GetObject", 1);
+        assertRequests(ahead, () -> read("sequential", 0));
+        assertRequests(ahead, () -> read("adaptive", 0));
+        // Windows of 64, 128, 256, 512 and the last 64 KiB.
+        assertRequests(Map.of("HeadObject", 1, "GetObject", 5), () -> read("random", 0));
+        // Windows of 64, 128, 256 and the last 64 KiB.
+        assertRequests(Map.of("HeadObject", 1, "GetObject", 4), () -> read("adaptive", 512 << 10));
     }
 
     @Test
