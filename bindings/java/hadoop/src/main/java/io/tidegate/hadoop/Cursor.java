@@ -38,6 +38,9 @@ final class Cursor {
 
     private int windowSize = FIRST_WINDOW;
 
+    /** Where the last request of a window ended: a read from there on follows the reads before. */
+    private long asked = -1;
+
     Cursor(ObjectPath at, ObjectInfo object, ReadPolicy policy, Reader ranges) {
         this.at = at;
         this.object = object;
@@ -93,9 +96,11 @@ final class Cursor {
     private int fromWindow(long position, ByteBuffer to) throws IOException {
         long from = position - windowStart;
         if (from < 0 || from >= window.limit()) {
-            // The reads follow each other if this one begins where the last window ends.
-            boolean isNext = window.limit() > 0 && from == window.limit();
+            boolean isNext = position == asked;
             windowSize = isNext ? Math.min(windowSize * 2, LAST_WINDOW) : FIRST_WINDOW;
+            if (to.remaining() >= windowSize) {
+                return whole(position, to);
+            }
             fill(position);
             from = 0;
         }
@@ -103,6 +108,15 @@ final class Cursor {
         rest.limit(rest.position() + Math.min(rest.remaining(), to.remaining()));
         int read = rest.remaining();
         to.put(rest);
+        return read;
+    }
+
+    /** Reads what is larger than a window by one request, without a copy in between. */
+    private int whole(long position, ByteBuffer to) throws IOException {
+        ByteBuffer some = to.slice(to.position(), Math.min(to.remaining(), LAST_WINDOW));
+        int read = ranges.read(position, some);
+        to.position(to.position() + read);
+        asked = position + read;
         return read;
     }
 
@@ -114,6 +128,7 @@ final class Cursor {
         ranges.read(position, filled);
         windowStart = position;
         window = filled.flip();
+        asked = position + size;
     }
 
     /** Ends a read of another thread that waits for the stream. */

@@ -30,7 +30,7 @@ record Settings(Options engine, Options store, Options write) {
     /** Whether hflush and hsync do nothing, and do not fail. */
     static final String DOWNGRADE_SYNCABLE = "downgrade_syncable";
 
-    /** The most requests of one rename, recursive delete or vectored read at once. */
+    /** The most threads of a file system, for renames of trees, openFile and vectored reads. */
     static final String THREADS = "threads";
 
     /** The settings of the file system, which the library does not have. */

@@ -96,8 +96,8 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     public void initialize(URI name, Configuration conf) throws IOException {
         super.initialize(name, conf);
         setConf(conf);
-        uri = URI.create(name.getScheme() + "://" + name.getRawAuthority());
         buckets = new Buckets(name, conf);
+        uri = URI.create(name.getScheme() + "://" + name.getRawAuthority());
         String user = UserGroupInformation.getCurrentUser().getShortUserName();
         workingDirectory = new Path("/user", user).makeQualified(uri, new Path("/"));
         long blockSize = conf.getLongBytes(Settings.name(Settings.BLOCK_SIZE), DEFAULT_BLOCK_SIZE);
@@ -151,6 +151,11 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
 
     // Reading.
 
+    private ObjectInfo file(ObjectPath at) throws IOException {
+        return tree.file(at)
+                .orElseThrow(() -> new FileNotFoundException("there is no file at " + at.path()));
+    }
+
     @Override
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
         return open(path, ReadPolicy.ADAPTIVE);
@@ -158,12 +163,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
 
     private FSDataInputStream open(Path path, ReadPolicy policy) throws IOException {
         ObjectPath at = locate(path);
-        ObjectInfo object =
-                tree.file(at)
-                        .orElseThrow(
-                                () ->
-                                        new FileNotFoundException(
-                                                "there is no file at " + at.path()));
+        ObjectInfo object = file(at);
         return open(at, object, policy);
     }
 
@@ -218,12 +218,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     public FileChecksum getFileChecksum(Path path, long length) throws IOException {
         counted(StoreStatisticNames.OP_GET_FILE_CHECKSUM);
         ObjectPath at = locate(path);
-        ObjectInfo file =
-                tree.file(at)
-                        .orElseThrow(
-                                () ->
-                                        new FileNotFoundException(
-                                                "there is no file at " + at.path()));
+        ObjectInfo file = file(at);
         // The store has none of the first bytes alone.
         boolean isWhole = length >= file.size().getAsLong();
         return isWhole ? ObjectChecksum.of(file).orElse(null) : null;
@@ -256,6 +251,9 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
             long blockSize,
             Progressable progress)
             throws IOException {
+        if (flags.contains(CreateFlag.APPEND)) {
+            return append(path, bufferSize, progress);
+        }
         checkParent(path);
         boolean overwrite = flags.contains(CreateFlag.OVERWRITE);
         return create(path, permission, overwrite, bufferSize, replication, blockSize, progress);

@@ -32,7 +32,8 @@ import java.util.function.IntFunction;
  * Reads one file, as it was when it was opened: if the object is replaced, reads fail.
  *
  * <p>Any number of threads may read at positions, at once. Of reads in order, one waits for the
- * other. A read that was interrupted fails with {@link InterruptedIOException}.
+ * other. A read that was interrupted fails with {@link InterruptedIOException}, and the reads after
+ * it fail too.
  */
 final class TidegateInputStream extends FSInputStream
         implements ByteBufferReadable,

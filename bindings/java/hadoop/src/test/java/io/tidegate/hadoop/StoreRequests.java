@@ -117,6 +117,19 @@ class StoreRequests {
     }
 
     @Test
+    void oneReadOfManyBytes() throws Exception {
+        TestStore.write(fs, at("file"), TestStore.bytes(1 << 20));
+        assertRequests(
+                Map.of("HeadObject", 1, "GetObject", 1),
+                () -> {
+                    try (FSDataInputStream in = fs.open(at("file"))) {
+                        in.seek(1000);
+                        in.readFully(new byte[1_000_000]);
+                    }
+                });
+    }
+
+    @Test
     void aTree() throws Exception {
         for (int number = 0; number < 50; number++) {
             TestStore.write(fs, at("tree/d" + number % 5 + "/e/" + number), "text");
