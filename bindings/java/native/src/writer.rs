@@ -1,12 +1,11 @@
 //! Writers. One call at a time has a writer; one that fails, is cancelled or panics takes it away, and nothing is published.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jobject};
-use tidegate::{Strategy, Writer};
+use tidegate::{ErrorKind, Strategy, Writer};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -25,9 +24,19 @@ pub(crate) struct OpenWriter {
     url: String,
     /// `None` once it has ended or failed.
     writer: Arc<Mutex<Option<Writer>>>,
-    has_failed: AtomicBool,
+    state: StdMutex<State>,
     pub(crate) cancel: CancellationToken,
     is_journaled: bool,
+}
+
+/// What calls have made of a writer.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// It goes on, or has ended as the caller wanted.
+    Whole,
+    Failed,
+    /// A finish has begun, and nothing says whether it published the object.
+    Unknown,
 }
 
 impl OpenWriter {
@@ -38,7 +47,7 @@ impl OpenWriter {
         let open = Self {
             shared: shared.clone(),
             url,
-            has_failed: AtomicBool::new(false),
+            state: StdMutex::new(State::Whole),
             cancel: CancellationToken::new(),
             is_journaled: writer.strategy() == Strategy::Journal,
             writer: Arc::new(Mutex::new(Some(writer))),
@@ -64,11 +73,18 @@ impl OpenWriter {
 
     /// Why it takes no more calls.
     fn ended(&self) -> Failure {
-        let why = match self.has_failed.load(SeqCst) {
-            true => "an earlier call of this writer failed, and nothing was published",
-            false => "the writer was finished, prepared, aborted or closed before",
+        let why = match *self.state() {
+            State::Whole => "the writer was finished, prepared, aborted or closed before",
+            State::Failed => "an earlier call of this writer failed, and nothing was published",
+            State::Unknown => {
+                "its finish ended without saying whether the object was published: look with Store.stat"
+            }
         };
         Failure::closed(&self.url, why)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -116,7 +132,11 @@ impl InCall {
 impl Drop for InCall {
     fn drop(&mut self) {
         if !self.is_whole {
-            self.open.has_failed.store(true, SeqCst);
+            let mut state = self.open.state();
+            if *state == State::Whole {
+                *state = State::Failed;
+            }
+            drop(state);
             let _entered = self.open.shared.runtime.enter();
             drop(self.writer.take());
         }
@@ -270,9 +290,17 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_finish(
             let open = Handle::writer(writer)?;
             let mut in_call = InCall::begin(open)?;
             start(&open.shared, token, &open.cancel, async move {
-                let object = in_call.take()?.finish().await?;
+                let writer = in_call.take()?;
+                // So it stays if this call is cancelled or panics.
+                *in_call.open.state() = State::Unknown;
+                let finished = writer.finish().await;
+                *in_call.open.state() = match &finished {
+                    Ok(_) => State::Whole,
+                    Err(error) if error.kind() == ErrorKind::Uncertain => State::Unknown,
+                    Err(_) => State::Failed,
+                };
                 in_call.keep();
-                Ok(described(&object))
+                Ok(described(&finished?))
             });
             Ok(())
         })

@@ -30,9 +30,11 @@ public final class Store {
     private static final int KEYS_AT_ONCE = 10_000;
 
     private final Handle handle;
+    private final WriteSessionConfig sessions;
 
-    Store(Handle handle) {
+    Store(Handle handle, WriteSessionConfig sessions) {
         this.handle = handle;
+        this.sessions = sessions;
     }
 
     Handle handle() {
@@ -62,7 +64,7 @@ public final class Store {
     public ObjectInfo put(String key, ByteBuffer bytes, Options options) throws IOException {
         byte[] encodedKey = Wire.utf8(key);
         byte[] encoded = options.encoded();
-        Bytes from = Bytes.toRead(bytes);
+        Bytes from = Bytes.toRead(bytes, Integer.MAX_VALUE);
         Call.Reply reply =
                 await(
                         (store, token) ->
@@ -304,6 +306,21 @@ public final class Store {
         return new Writer(reply, key);
     }
 
+    /** A session without options. */
+    public WriteSession session(String key) {
+        return session(key, Options.none());
+    }
+
+    /**
+     * A write of one object with a future of its result: see {@link WriteSession}. Sends nothing.
+     *
+     * @param options those of a write; they win over those of the engine's {@link
+     *     WriteSessionConfig}
+     */
+    public WriteSession session(String key, Options options) {
+        return new ChannelSession(this, key, sessions.ofWrite().and(options));
+    }
+
     /** Opens a reader without options: one request opens it and asks for all bytes. */
     public Reader reader(String key) throws IOException {
         return reader(key, Options.none());
@@ -396,11 +413,11 @@ public final class Store {
 
     /**
      * The same as {@link #prepareAll(String, List)}, with another lifetime: {@link
-     * Writer#prepare(java.time.Duration)}.
+     * Writer#prepare(Duration)}.
      */
     public Manifest prepareAll(String pointer, List<Writer> writers, Duration lifetime)
             throws IOException {
-        return prepareAll(pointer, writers, lifetime.toMillis());
+        return prepareAll(pointer, writers, Writer.millis(lifetime));
     }
 
     private Manifest prepareAll(String pointer, List<Writer> writers, long lifetimeMillis)
@@ -420,7 +437,7 @@ public final class Store {
             manifest.pending().forEach(Writer::warned);
             return manifest;
         } finally {
-            // Those that are prepared stay so; what else may be left is discarded.
+            // What is prepared stays so.
             for (Writer writer : writers) {
                 writer.close();
             }

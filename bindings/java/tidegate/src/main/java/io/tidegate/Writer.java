@@ -8,6 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.WritableByteChannel;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
@@ -29,16 +30,16 @@ import java.util.concurrent.locks.ReentrantLock;
  * at any time: a call of another thread then ends with {@link AsynchronousCloseException}.
  */
 public final class Writer implements AutoCloseable {
+    private static final System.Logger LOGGER = System.getLogger("io.tidegate");
+
+    /** Stands for the lifetime that the library chooses. */
+    static final long NO_LIFETIME = -1;
+
     /**
      * The most bytes that one native call copies: about 100 µs, in which a virtual thread keeps its
      * carrier.
      */
     private static final int SLICE = 1 << 20;
-
-    /** Stands for the lifetime that the library chooses. */
-    static final long NO_LIFETIME = -1;
-
-    private static final System.Logger LOGGER = System.getLogger("io.tidegate");
 
     /**
      * How many bytes wait for room, in a copy, when there is none. The rest follows when there is.
@@ -91,7 +92,7 @@ public final class Writer implements AutoCloseable {
                         if (Thread.currentThread().isInterrupted()) {
                             throw Call.interrupted();
                         }
-                        Bytes slice = Bytes.toRead(bytes).first(SLICE);
+                        Bytes slice = Bytes.toRead(bytes, SLICE);
                         int taken =
                                 handle.use(
                                         writer ->
@@ -103,7 +104,7 @@ public final class Writer implements AutoCloseable {
                                                         slice.length()));
                         moved(bytes, taken);
                         if (taken < slice.length()) {
-                            Bytes waiting = Bytes.toRead(bytes).first(WAITING);
+                            Bytes waiting = Bytes.toRead(bytes, WAITING);
                             Call.await(
                                     handle,
                                     (writer, token) ->
@@ -172,7 +173,7 @@ public final class Writer implements AutoCloseable {
      * @throws InterruptedIOException if the thread was interrupted, and the upload was discarded
      */
     public Pending prepare(Duration lifetime) throws IOException {
-        return prepare(lifetime.toMillis());
+        return prepare(millis(lifetime));
     }
 
     private Pending prepare(long lifetimeMillis) throws IOException {
@@ -206,7 +207,7 @@ public final class Writer implements AutoCloseable {
      * @throws InterruptedIOException if the thread was interrupted, and the writer has failed
      */
     public Resumable persist(Duration lifetime) throws IOException {
-        return persist(lifetime.toMillis());
+        return persist(millis(lifetime));
     }
 
     private Resumable persist(long lifetimeMillis) throws IOException {
@@ -222,6 +223,13 @@ public final class Writer implements AutoCloseable {
                 });
     }
 
+    static long millis(Duration lifetime) throws TidegateException {
+        if (lifetime.isNegative()) {
+            throw TidegateException.invalid("a lifetime can't be " + lifetime, null);
+        }
+        return lifetime.toMillis();
+    }
+
     /** Logs why the store may end an upload before its lifetime. */
     static <T extends Unpublished> T warned(T upload) {
         if (upload.warning().isPresent()) {
@@ -230,7 +238,7 @@ public final class Writer implements AutoCloseable {
         return upload;
     }
 
-    /** Passes on bytes that a stream gathers: a point, a commit has all that was written before. */
+    /** Passes on bytes that the stream gathers: they were written before. */
     void passOn() throws IOException {
         PublishingStream open = stream;
         if (open != null) {
@@ -323,7 +331,16 @@ public final class Writer implements AutoCloseable {
      * publishes nothing.
      */
     public WritableByteChannel asChannel() {
+        return publishing();
+    }
+
+    PublishingChannel publishing() {
         return new PublishingChannel(new Publication(this));
+    }
+
+    /** Fails this result if the writer is garbage collected before it has ended. */
+    void failIfCollected(CompletableFuture<?> result) {
+        handle.failIfFreed(result);
     }
 
     /** Whether it was finished, prepared, aborted or closed: there is nothing left to publish. */
@@ -340,7 +357,7 @@ public final class Writer implements AutoCloseable {
         handle.warnIfFreed(null);
     }
 
-    private void discard() throws TidegateException {
+    void discard() throws TidegateException {
         handle.use(
                 writer -> {
                     Native.discard(writer);

@@ -25,15 +25,16 @@ final class Logged extends Handler implements AutoCloseable {
         return message;
     }
 
-    /** The next message of what has no owner any more: garbage is collected until there is one. */
-    String ofGarbage() throws InterruptedException {
-        String message = null;
-        for (int tries = 0; message == null && tries < 300; tries++) {
+    /** The message about this key, whose owner is unreachable: garbage is collected until then. */
+    String ofGarbage(String key) throws InterruptedException {
+        for (int tries = 0; tries < 300; tries++) {
             System.gc();
-            message = messages.poll(100, TimeUnit.MILLISECONDS);
+            String message = messages.poll(100, TimeUnit.MILLISECONDS);
+            if (message != null && message.contains(key)) {
+                return message;
+            }
         }
-        assertNotNull(message, "nothing is logged");
-        return message;
+        throw new AssertionError("nothing is logged of " + key);
     }
 
     @Override

@@ -3,9 +3,16 @@ package io.tidegate;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.io.IOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.Random;
 import java.util.UUID;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /** The servers that tests/java has started, as the environment names them, and objects on them. */
@@ -18,6 +25,67 @@ final class Servers {
     static Stream<Store> all() throws IOException {
         Store memory = Tidegate.shared().open("memory://" + UUID.randomUUID());
         return Stream.concat(Stream.of(memory), Arrays.stream(NAMES).map(Servers::unchecked));
+    }
+
+    /** Those of {@link #all}, and the embedded server in Google's dialect over both transports. */
+    static Stream<Store> withGoogle() throws IOException {
+        Stream<Store> google =
+                Stream.of("http", "grpc")
+                        .map(
+                                transport -> {
+                                    try {
+                                        return google(transport, "/" + UUID.randomUUID());
+                                    } catch (IOException e) {
+                                        throw new AssertionError(e);
+                                    }
+                                });
+        return Stream.concat(all(), google);
+    }
+
+    /** The embedded server in Google's dialect, over {@code http} or {@code grpc}. */
+    static Store google(String transport, String prefix) throws IOException {
+        return google(Tidegate.shared(), transport, prefix);
+    }
+
+    static Store google(Tidegate tide, String transport, String prefix) throws IOException {
+        String[] of = said("embedded");
+        Options options =
+                Options.of("endpoint_url", of[0])
+                        .and("anonymous", "true")
+                        .and("transport", transport);
+        return tide.open("gs://" + of[3] + prefix, options);
+    }
+
+    /** A server by its name: {@code embedded}, {@code minio} or {@code google}. */
+    static Store named(String name) throws IOException {
+        return name.equals("google") ? google("http", "") : open(name, "");
+    }
+
+    /** What the embedded server has counted since it was asked last, as JSON. */
+    record Counts(String json) {
+        /** How many of these operations are {@code requests}, or {@code failed}. */
+        long of(String what, String... operations) {
+            int start = json.indexOf('"' + what + '"');
+            String section = json.substring(start, json.indexOf('}', start));
+            long sum = 0;
+            for (String name : operations) {
+                Matcher count = Pattern.compile('"' + name + "\":\\s*(\\d+)").matcher(section);
+                sum += count.find() ? Long.parseLong(count.group(1)) : 0;
+            }
+            return sum;
+        }
+    }
+
+    /** Takes the counts of the embedded server, which begins anew. */
+    static Counts counts() throws Exception {
+        URI counts = URI.create(said("embedded")[0] + "/_tidegate/counts");
+        HttpRequest request = HttpRequest.newBuilder(counts).DELETE().build();
+        HttpResponse.BodyHandler<String> text = HttpResponse.BodyHandlers.ofString();
+        return new Counts(HttpClient.newHttpClient().send(request, text).body());
+    }
+
+    private static String[] said(String name) {
+        return System.getenv("TIDEGATE_JAVA_" + name.toUpperCase(Locale.ROOT)).split(" ", -1);
     }
 
     /**
@@ -50,10 +118,8 @@ final class Servers {
         return open(Tidegate.shared(), name, prefix);
     }
 
-    private static Store open(Tidegate tide, String name, String prefix) throws IOException {
-        String[] of =
-                System.getenv("TIDEGATE_JAVA_" + name.toUpperCase(java.util.Locale.ROOT))
-                        .split(" ", -1);
+    static Store open(Tidegate tide, String name, String prefix) throws IOException {
+        String[] of = said(name);
         Options options =
                 Options.of("endpoint_url", of[0])
                         .and("access_key", of[1])
