@@ -4,14 +4,12 @@ import io.tidegate.Entry;
 import io.tidegate.ObjectInfo;
 
 import org.apache.hadoop.fs.ContentSummary;
-import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.util.functional.RemoteIterators;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 import java.io.IOException;
-import java.util.NoSuchElementException;
-import java.util.Optional;
 
 /** Listings of directories, a page at a time, and in one pass where they are recursive. */
 final class Listings {
@@ -43,10 +41,40 @@ final class Listings {
 
     private RemoteIterator<ObjectStatus> of(ObjectPath at, Entries entries) throws IOException {
         if (entries.hasNext() || at.isRoot()) {
-            return new Statuses(at, entries);
+            return RemoteIterators.mappingRemoteIterator(
+                    RemoteIterators.filteringRemoteIterator(entries, entry -> isListed(at, entry)),
+                    entry -> status(at, entry));
         }
         ObjectInfo file = tree.file(at).orElseThrow(() -> Failures.missing(at.path()));
-        return new Single(ObjectStatus.file(at.path(), file, tree.facts()));
+        return RemoteIterators.remoteIteratorFromSingleton(
+                ObjectStatus.file(at.path(), file, tree.facts()));
+    }
+
+    /** Whether an entry is a file or a directory of its own, which a marker is not. */
+    private static boolean isListed(ObjectPath in, Entry entry) {
+        boolean isMarker = entry.type() == Entry.Type.OBJECT && entry.key().endsWith("/");
+        return !isMarker && hasPath(in, entry);
+    }
+
+    private static boolean hasPath(ObjectPath in, Entry entry) {
+        if (ObjectPath.pathOf(in.bucket(), name(entry)).isPresent()) {
+            return true;
+        }
+        LOG.warn("{}: left out {}, which no path of Hadoop can name", in.path(), entry.key());
+        return false;
+    }
+
+    /** The key, without the {@code /} that a prefix and a marker end with. */
+    private static String name(Entry entry) {
+        String key = entry.key();
+        return key.endsWith("/") ? key.substring(0, key.length() - 1) : key;
+    }
+
+    private ObjectStatus status(ObjectPath in, Entry entry) throws IOException {
+        ObjectPath at = new ObjectPath(in.bucket(), name(entry));
+        return entry.object().isPresent()
+                ? tree.listed(at, entry.object().get())
+                : ObjectStatus.directory(at.path(), null, tree.facts());
     }
 
     /**
@@ -67,12 +95,10 @@ final class Listings {
         while (entries.hasNext()) {
             Entry entry = entries.next();
             String key = entry.key();
-            if (ObjectPath.pathOf(at.bucket(), key.replaceFirst("/$", "")).isEmpty()) {
-                warnOfKey(at, key);
+            if (!hasPath(at, entry)) {
                 continue;
             }
-            // Keys below one directory follow each other: new are those that the key before had
-            // not.
+            // Keys below one directory follow each other, so all others of this key are new.
             for (int end = commonPrefix(before, key); (end = key.indexOf('/', end)) >= 0; end++) {
                 directories++;
             }
@@ -104,81 +130,5 @@ final class Listings {
             end = one.charAt(at) == '/' ? at + 1 : end;
         }
         return end;
-    }
-
-    private static void warnOfKey(ObjectPath in, String key) {
-        LOG.warn("{}: left out the key {}, which no path of Hadoop can name", in.path(), key);
-    }
-
-    /** The statuses of the entries that are no marker. */
-    private final class Statuses implements RemoteIterator<ObjectStatus> {
-        private final ObjectPath at;
-        private final Entries entries;
-        private ObjectStatus next;
-
-        Statuses(ObjectPath at, Entries entries) {
-            this.at = at;
-            this.entries = entries;
-        }
-
-        @Override
-        public boolean hasNext() throws IOException {
-            while (next == null && entries.hasNext()) {
-                next = status(entries.next());
-            }
-            return next != null;
-        }
-
-        @Override
-        public ObjectStatus next() throws IOException {
-            if (!hasNext()) {
-                throw new NoSuchElementException("the listing of " + at.path() + " has ended");
-            }
-            ObjectStatus given = next;
-            next = null;
-            return given;
-        }
-
-        /** Null for an entry that is left out. */
-        private ObjectStatus status(Entry entry) throws IOException {
-            String key = entry.key();
-            boolean isPrefix = entry.type() == Entry.Type.PREFIX;
-            if (!isPrefix && key.endsWith("/")) {
-                return null;
-            }
-            String name = isPrefix ? key.substring(0, key.length() - 1) : key;
-            Optional<Path> path = ObjectPath.pathOf(at.bucket(), name);
-            if (path.isEmpty()) {
-                warnOfKey(at, key);
-                return null;
-            }
-            return isPrefix
-                    ? ObjectStatus.directory(path.get(), null, tree.facts())
-                    : tree.listed(new ObjectPath(at.bucket(), key), entry.object().orElseThrow());
-        }
-    }
-
-    /** A listing of one file. */
-    private static final class Single implements RemoteIterator<ObjectStatus> {
-        private ObjectStatus file;
-
-        Single(ObjectStatus file) {
-            this.file = file;
-        }
-
-        @Override
-        public boolean hasNext() {
-            return file != null;
-        }
-
-        @Override
-        public ObjectStatus next() {
-            if (file == null) {
-                throw new NoSuchElementException("the listing has ended");
-            }
-            ObjectStatus given = file;
-            file = null;
-            return given;
-        }
     }
 }

@@ -124,7 +124,7 @@ class ReadingTest {
             ranges.add(FileRange.createFileRange((199 - count) * 100_000L, 1000 + count));
         }
         ranges.add(FileRange.createFileRange(BYTES.length - 5, 5));
-        ranges.add(FileRange.createFileRange(50, 0));
+        ranges.add(FileRange.createFileRange(50_000, 0));
         try (FSDataInputStream in = fs.open(path)) {
             in.readVectored(
                     ranges,
