@@ -27,7 +27,7 @@ STORES = ["s3", "google", "azure", "minio"]
 CLASSES = "io.tidegate.hadoop"
 
 UNAVAILABLE = {"error": {"status": 500, "code": "InternalError"}}
-# By keys: what StoreFaults in Java meets.
+# What StoreFaults in Java meets, by keys.
 FAULTS = [
     {"operation": "UploadPart|PutObject", "action": UNAVAILABLE, "key_prefix": "refused-write"},
     {"operation": "CopyObject", "action": UNAVAILABLE, "key_prefix": "refused-copy/new/5"},
@@ -36,10 +36,11 @@ FAULTS = [
 ]
 
 
-def maven(*arguments, limit, env=None, **checks):
-    version = [f"-Dhadoop.version={VERSION}", f"-Dhadoop.contract={'junit4' if VERSION < '3.5' else 'junit5'}"]
-    command = ["mvn", "--batch-mode", "--no-transfer-progress", "-Phadoop", "-pl", "tidegate,hadoop", *version, *arguments]
-    return subprocess.run(command, cwd=BINDING, env=clean_env(env), capture_output=True, text=True, timeout=limit, **checks)
+def maven(*arguments, limit, env=None):
+    contract = "junit4" if VERSION < "3.5" else "junit5"
+    settings = ["-Phadoop", "-pl", "tidegate,hadoop", f"-Dhadoop.version={VERSION}", f"-Dhadoop.contract={contract}"]
+    command = ["mvn", "--batch-mode", "--no-transfer-progress", *settings, *arguments]
+    return subprocess.run(command, cwd=BINDING, env=clean_env(env), capture_output=True, text=True, timeout=limit)
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +51,12 @@ def compiled():
         assert run.returncode == 0, run.stdout
 
 
-def settings_of(scheme, **others):
-    """The settings that have Hadoop take a scheme's paths to Tidegate, and others."""
-    classes = {
+def settings_of(scheme):
+    """The settings that have Hadoop take a scheme's paths to Tidegate."""
+    return {
         f"fs.{scheme}.impl": f"{CLASSES}.TidegateFileSystem",
         f"fs.AbstractFileSystem.{scheme}.impl": f"{CLASSES}.TidegateFs",
     }
-    return classes | {name.replace("__", "."): value for name, value in others.items()}
 
 
 def s3(endpoint):
@@ -108,12 +108,14 @@ def results_of(store, env, *arguments):
     reports = MODULE / "target/reports" / store
     shutil.rmtree(reports, ignore_errors=True)
     chosen = ["-DskipTests", "-Dhadoop.skipTests=false", f"-Dtidegate.test.store={store}", *arguments]
-    run = maven("--offline", f"-Dtidegate.library={LIBRARY}", "-DtrimStackTrace=false", *chosen, "test", limit=580, env=env)
+    settings = [f"-Dtidegate.library={LIBRARY}", "-DtrimStackTrace=false"]
+    run = maven("--offline", *settings, *chosen, "test", limit=580, env=env)
     assert run.returncode == 0, run.stdout
     for report in reports.glob("TEST-*.xml"):
         for case in ElementTree.parse(report).iter("testcase"):
             name = re.match(r"\w+", case.get("name"))[0]
-            yield case.get("classname").removeprefix(f"{CLASSES}."), name, "passed" if case.find("skipped") is None else "skipped"
+            result = "passed" if case.find("skipped") is None else "skipped"
+            yield case.get("classname").removeprefix(f"{CLASSES}."), name, result
 
 
 def named():
