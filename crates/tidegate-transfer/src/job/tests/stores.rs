@@ -1,0 +1,63 @@
+//! Jobs on a disk, and on the dialects of the embedded server.
+
+use tidegate::settings::{Credentials, S3Settings};
+use tidegate_dev::Server;
+
+use super::*;
+
+/// A job with an attempt that lost, and one whose executor is gone.
+async fn commit_and_abort(out: &Store) -> Result {
+    let job = new_job(out, "a").await;
+    run_task(&job, "t0", "t0-0", &["x=1/0", "x=1/1"], "first").await?;
+    run_task(&job, "t0", "t0-1", &["x=1/0", "x=1/1"], "second").await?;
+    let gone = job.attempt("t1", "t1-0").await?;
+    let mut open = gone.writer("x=2/0", |options| options.create_only()).await?;
+    open.write_bytes("lost".into()).await?;
+    assert!(sessions(out).await >= 4);
+    assert_eq!(roll_forward(out).await?[0].outcome.as_ref().unwrap(), &JobOutcome::NotBegun);
+    let committed = job.commit().await?;
+    assert_eq!((committed.objects, committed.abandoned), (2, 3));
+    drop(open);
+    out.tide().settled().await;
+    let mut found = keys(out).await;
+    found.sort_unstable();
+    assert_eq!(found, ["_SUCCESS", "x=1/0", "x=1/1"]);
+    assert_eq!(out.get("x=1/0").await?.as_ref(), b"second x=1/0");
+    assert_eq!(sessions(out).await, 0);
+    assert_eq!(job.commit().await?.objects, 2);
+
+    let job = new_job(out, "b").await;
+    run_task(&job, "t0", "t0-0", &["y"], "rows").await?;
+    assert!(matches!(job.abort().await?, JobAbort::Abandoned { uploads: 1, .. }));
+    assert_eq!((keys(out).await.len(), sessions(out).await), (3, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn on_a_disk() -> Result {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    let out = Tidegate::builder().build().unwrap().open(path.to_str().unwrap()).await?;
+    commit_and_abort(&out).await?;
+    let mut left: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["_SUCCESS", "x=1"], "directories are left");
+    Ok(())
+}
+
+async fn s3(server: &Server) -> Store {
+    let (access, secret) = server.credentials();
+    let settings = S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_credentials(Credentials::fixed(access, secret, None));
+    server.create_bucket("jobs").unwrap();
+    let tide = Tidegate::builder().memory(64 << 20).build().unwrap();
+    tide.open("s3://jobs").s3(settings).await.unwrap().within("warehouse/t")
+}
+
+#[tokio::test]
+async fn on_s3() -> Result {
+    let server = Server::builder().start().await.unwrap();
+    let out = s3(&server).await;
+    commit_and_abort(&out).await
+}
