@@ -40,7 +40,7 @@ pub use commit::CommittedJob;
 pub use error::JobError;
 pub use roll_forward::{FoundJob, JobOutcome, abandon_unfinished, roll_forward};
 pub use set_up::SetUpJob;
-pub use success::SUCCESS;
+pub use success::{SUCCESS, last_completed};
 
 /// The result of an operation on a job.
 pub type Result<T = (), E = JobError> = std::result::Result<T, E>;

@@ -1,9 +1,11 @@
 //! Ends the uploads of a job by their records, and removes its work path.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt, TryStreamExt, stream};
+use tidegate::location::Location;
 use tidegate::store::SetProgress;
 use tidegate::sweep::Process;
 use tidegate::upload::{Pending, Unpublished};
@@ -13,6 +15,7 @@ use super::commit::tokens;
 use super::record::UploadRecord;
 use super::work_path::AT_ONCE;
 use super::{Job, Result};
+use crate::copy::emptied::EmptiedDirectories;
 
 /// Times of a store's objects and sessions may be in whole seconds.
 const COARSE: Duration = Duration::from_secs(2);
@@ -52,12 +55,28 @@ impl Job {
         // The settings and the pointer tell other processes how far the job is, see `standing`.
         let last = [self.settings_key(), self.pointer()];
         let listed = self.list(&self.work_path()).await?;
-        let keys = listed.into_iter().map(|object| object.key).filter(|key| !last.contains(key));
-        self.store.delete_many(keys).await.into_result()?;
-        for key in last {
-            self.store.delete(&key).await?;
+        let keys: Vec<String> =
+            listed.into_iter().map(|object| object.key).filter(|key| !last.contains(key)).collect();
+        self.store.delete_many(keys.iter().cloned()).await.into_result()?;
+        for key in &last {
+            self.store.delete(key).await?;
         }
+        self.remove_directories(keys.iter().chain(&last)).await;
         Ok(ended)
+    }
+
+    /// On a disk, removes the directories of the work path that these files have left empty.
+    async fn remove_directories(&self, files: impl Iterator<Item = &String>) {
+        if !self.store.is_local() {
+            return;
+        }
+        let root = PathBuf::from(self.store.location());
+        let emptied = EmptiedDirectories::default();
+        files.for_each(|file| emptied.add_parent_of(&root.join(file)));
+        let work_path = Location::Local { path: root.join(self.work_path()) };
+        if let Err(error) = emptied.remove(&work_path, false).await {
+            tracing::warn!(%error, "directories of a job that has ended could not be removed");
+        }
     }
 
     /// Abandons the uploads of these records. All are tried before the first error is returned.

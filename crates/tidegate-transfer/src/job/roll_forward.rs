@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use tidegate::store::SetProgress;
-use tidegate::{Entry, Store};
+use tidegate::{Entry, ErrorKind, Store};
 
 use super::work_path::{Standing, WORK_PATH};
 use super::{CommittedJob, Job, JobAbort, Result};
@@ -42,8 +42,9 @@ pub enum JobOutcome {
 pub async fn roll_forward(out: &Store) -> Result<Vec<FoundJob>> {
     let mut found = Vec::new();
     for job in jobs(out).await? {
-        let outcome = job.roll_forward().await;
-        found.push(FoundJob { id: job.id, outcome });
+        if let Some(outcome) = job.roll_forward().await.transpose() {
+            found.push(FoundJob { id: job.id, outcome });
+        }
     }
     Ok(found)
 }
@@ -58,8 +59,9 @@ pub async fn roll_forward(out: &Store) -> Result<Vec<FoundJob>> {
 pub async fn abandon_unfinished(out: &Store) -> Result<Vec<FoundJob>> {
     let mut found = Vec::new();
     for job in jobs(out).await? {
-        let outcome = job.abort().await.map(JobOutcome::Ended);
-        found.push(FoundJob { id: job.id, outcome });
+        if let Some(outcome) = job.give_up().await.transpose() {
+            found.push(FoundJob { id: job.id, outcome });
+        }
     }
     Ok(found)
 }
@@ -73,21 +75,33 @@ async fn jobs(out: &Store) -> Result<Vec<Job>> {
 }
 
 impl Job {
-    async fn roll_forward(&self) -> Result<JobOutcome> {
+    /// `None` if there is nothing of the job.
+    async fn roll_forward(&self) -> Result<Option<JobOutcome>> {
         match self.store.find_set(&self.pointer()).await? {
-            SetProgress::Begun(_) | SetProgress::Complete(_) => return self.commit().await.map(JobOutcome::Committed),
+            SetProgress::Begun(_) | SetProgress::Complete(_) => return self.complete().await,
             SetProgress::NotBegun => {}
-            _ => return self.abort().await.map(JobOutcome::Ended),
+            _ => return self.give_up().await,
         }
         match self.standing().await? {
-            Standing::Begun => self.commit().await.map(JobOutcome::Committed),
+            Standing::Begun => self.complete().await,
             // A job without files has no set: its end was interrupted.
-            Standing::Open(_) if self.read_success().await?.is_some() => {
-                self.commit().await.map(JobOutcome::Committed)
-            }
-            Standing::Open(_) => Ok(JobOutcome::NotBegun),
+            Standing::Open(_) if self.read_success().await?.is_some() => self.complete().await,
+            Standing::Open(_) => Ok(Some(JobOutcome::NotBegun)),
             // Also what an attempt has left that came too late.
-            Standing::BeingAborted | Standing::Gone => self.abort().await.map(JobOutcome::Ended),
+            Standing::BeingAborted | Standing::Gone => self.give_up().await,
+        }
+    }
+
+    async fn complete(&self) -> Result<Option<JobOutcome>> {
+        Ok(Some(JobOutcome::Committed(self.commit().await?)))
+    }
+
+    async fn give_up(&self) -> Result<Option<JobOutcome>> {
+        match self.abort().await {
+            Ok(ended) => Ok(Some(JobOutcome::Ended(ended))),
+            // Another process has just removed it, or it is an empty directory of a disk.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate::store::PointedObject;
 use tidegate::upload::Pending;
+use tidegate::{ErrorKind, Store};
 
 use super::commit::CommittedJob;
 use super::record::{VERSION, versioned};
@@ -41,6 +42,18 @@ impl From<PointedObject> for PublishedFile {
     fn from(object: PointedObject) -> Self {
         Self { key: object.key, size: object.size, checksum: object.checksum }
     }
+}
+
+/// The id of the job that has written the `_SUCCESS` of `out`; `None` if there is none, or another program's.
+///
+/// # Errors
+/// Those of the store.
+pub async fn last_completed(out: &Store) -> Result<Option<String>> {
+    let text = match out.get(SUCCESS).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    Ok(versioned::<SuccessText>(&text).map(|success| success.job))
 }
 
 impl CommittedJob {

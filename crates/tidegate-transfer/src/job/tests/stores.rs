@@ -41,7 +41,7 @@ async fn on_a_disk() -> Result {
     commit_and_abort(&out).await?;
     let mut left: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort_unstable();
-    assert_eq!(left, ["_SUCCESS", "x=1"], "directories are left");
+    assert_eq!(left, [".tidegate", "_SUCCESS", "x=1"]);
     Ok(())
 }
 
