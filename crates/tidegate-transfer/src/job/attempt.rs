@@ -68,7 +68,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// What an attempt's [`abort`](TaskAttempt::abort) has done.
+/// What [`Job::abort_attempt`] has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttemptAbort {
@@ -99,6 +99,40 @@ impl Job {
             next: AtomicU64::new(0),
             files: Arc::default(),
         })
+    }
+
+    /// Gives an attempt up: abandons its uploads, of any process, by their records. An upload that another process is just opening
+    /// is left to the end of the self.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if a record can't be read; the other uploads are abandoned. Otherwise those of the store:
+    /// repeat it.
+    pub async fn abort_attempt(&self, task: &str, attempt: &str) -> Result<AttemptAbort> {
+        self.check_name("name of a task", task)?;
+        self.check_name("name of an attempt", attempt)?;
+        if matches!(self.standing().await?, Standing::Begun) {
+            return Ok(AttemptAbort::JobBegun);
+        }
+        let key = self.task_key(task);
+        let counts = self.read(&key).await?.and_then(|text| TaskManifest::from_json(&text));
+        if counts.is_some_and(|counts| counts.attempt == attempt) {
+            // A driver may have read the manifest already, so that the uploads may be in its set.
+            self.store.delete(&key).await?;
+            return Ok(AttemptAbort::LeftToJob);
+        }
+        let records = self.list(&self.attempt_records(attempt)).await?;
+        let EndedUploads { abandoned, unreadable, opening, .. } = self.end_recorded(&records).await?;
+        let kept =
+            |key: &String| unreadable.contains(key) || opening.iter().any(|(record, _)| record.key == *key);
+        let ended: Vec<_> = records.into_iter().map(|record| record.key).filter(|key| !kept(key)).collect();
+        self.store.delete_many(ended).await.into_result()?;
+        match unreadable.first() {
+            None => Ok(AttemptAbort::Abandoned(abandoned)),
+            Some(key) => {
+                let message = "this is no record of an upload, or it is one of a later version of Tidegate: its upload stays";
+                Err(self.refused_object(ErrorKind::InvalidInput, key, message))
+            }
+        }
     }
 
     /// The settings, if the job goes on.
@@ -143,7 +177,10 @@ impl TaskAttempt {
     ) -> Result<TaskWriter> {
         let refused = |kind, message: &str| self.job.refused_object(kind, key, message);
         if key == SUCCESS || key.starts_with(WORK_PATH) {
-            return Err(refused(ErrorKind::InvalidInput, "a job keeps this key for itself: write to another"));
+            return Err(refused(
+                ErrorKind::InvalidInput,
+                "a job keeps this key for itself: write to another",
+            ));
         }
         let lifetime = self.lifetime()?;
         let open = self.reserve(key)?;
@@ -160,7 +197,9 @@ impl TaskAttempt {
             job.write(&open.record, UploadRecord::Open(point).to_json(key)).await
         };
         match recorded.await {
-            Ok(_) => Ok(TaskWriter { job: job.clone(), writer, open, key: key.to_owned(), until: self.until }),
+            Ok(_) => {
+                Ok(TaskWriter { job: job.clone(), writer, open, key: key.to_owned(), until: self.until })
+            }
             Err(error) => {
                 // The first error is reported. Whatever is not ended here is ended with the job, by the record.
                 if writer.abort().await.is_ok() {
@@ -185,7 +224,8 @@ impl TaskAttempt {
             match file {
                 FileState::Closed(_, file) => files.push(file.clone()),
                 FileState::Open(key) => {
-                    let message = "the file is open: close its writer, or drop it, before the attempt is committed";
+                    let message =
+                        "the file is open: close its writer, or drop it, before the attempt is committed";
                     return Err(self.job.refused_object(ErrorKind::InvalidInput, key, message));
                 }
             }
@@ -202,36 +242,12 @@ impl TaskAttempt {
         }
     }
 
-    /// Abandons all uploads of this attempt, of any process, by their records. An upload that another process is just opening
-    /// is left to the end of the job.
+    /// Gives the attempt up; see [`Job::abort_attempt`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if a record can't be read; the other uploads are abandoned. Otherwise those of the store:
-    /// repeat it.
-    pub async fn abort(&self) -> Result<AttemptAbort> {
-        let job = &self.job;
-        if matches!(job.standing().await?, Standing::Begun) {
-            return Ok(AttemptAbort::JobBegun);
-        }
-        let key = job.task_key(&self.task);
-        let task = job.read(&key).await?.and_then(|text| TaskManifest::from_json(&text));
-        if task.is_some_and(|task| task.attempt == self.attempt) {
-            // A driver may have read the manifest already, so that the uploads may be in its set.
-            job.store.delete(&key).await?;
-            return Ok(AttemptAbort::LeftToJob);
-        }
-        let records = job.list(&job.attempt_records(&self.attempt)).await?;
-        let EndedUploads { abandoned, unreadable, opening, .. } = job.end_recorded(&records).await?;
-        let kept = |key: &String| unreadable.contains(key) || opening.iter().any(|(record, _)| record.key == *key);
-        let ended: Vec<_> = records.into_iter().map(|record| record.key).filter(|key| !kept(key)).collect();
-        job.store.delete_many(ended).await.into_result()?;
-        match unreadable.first() {
-            None => Ok(AttemptAbort::Abandoned(abandoned)),
-            Some(key) => {
-                let message = "this is no record of an upload, or it is one of a later version of Tidegate: its upload stays";
-                Err(job.refused_object(ErrorKind::InvalidInput, key, message))
-            }
-        }
+    /// Those of [`Job::abort_attempt`].
+    pub async fn abort(self) -> Result<AttemptAbort> {
+        self.job.abort_attempt(&self.task, &self.attempt).await
     }
 
     /// How long the job's uploads still live.
@@ -242,8 +258,7 @@ impl TaskAttempt {
     /// Takes a place for a file of this key.
     fn reserve(&self, key: &str) -> Result<OpenFile> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let record =
-            format!("{}{:016x}-{number}.json", self.job.attempt_records(&self.attempt), self.run);
+        let record = format!("{}{:016x}-{number}.json", self.job.attempt_records(&self.attempt), self.run);
         let mut files = self.files.lock();
         let is_taken = files.values().any(|file| match file {
             FileState::Open(taken) | FileState::Closed(taken, _) => taken == key,
@@ -270,7 +285,7 @@ impl TaskAttempt {
         let set = job.store.manifest(&job.pointer(), pending.iter().cloned())?;
         // Claims the pointer, so that no driver begins a set with these uploads meanwhile.
         match job.store.abandon_all(&set).await {
-            Err(error) if error.kind() == ErrorKind::Closed && job.are_published(&pending).await? => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Closed && job.keeps(&pending).await? => return Ok(()),
             Err(error) if error.kind() != ErrorKind::Closed => return Err(error.into()),
             _ => {}
         }
@@ -350,7 +365,8 @@ impl TaskWriter {
         let Self { job, writer, open, key, until } = self;
         let lifetime = remaining(until).ok_or_else(|| job.refused(ErrorKind::Closed, OVERDUE))?;
         let pending = writer.prepare().lifetime(lifetime).await?;
-        if let Err(error) = job.write(&open.record, UploadRecord::Closed(pending.clone()).to_json(&key)).await {
+        if let Err(error) = job.write(&open.record, UploadRecord::Closed(pending.clone()).to_json(&key)).await
+        {
             // The first error is reported; the record, old or new, names the upload.
             let _ = job.store.abandon(&pending).await;
             return Err(error);

@@ -9,7 +9,7 @@ use tidegate::location::Location;
 use tidegate::store::SetProgress;
 use tidegate::sweep::Process;
 use tidegate::upload::{Pending, Unpublished};
-use tidegate::{Error as StoreError, ErrorKind, Object};
+use tidegate::{ErrorKind, Object};
 
 use super::commit::tokens;
 use super::record::UploadRecord;
@@ -151,19 +151,14 @@ impl Job {
         Ok(aborted)
     }
 
-    /// Whether the set of the job has these uploads, or they are published.
-    pub(super) async fn are_published(&self, uploads: &[Pending]) -> Result<bool> {
+    /// Whether the job's set has these uploads, or they are published. If not, abandons them.
+    pub(super) async fn keeps(&self, uploads: &[Pending]) -> Result<bool> {
         if let SetProgress::Begun(set) = self.store.find_set(&self.pointer()).await? {
             let tokens = tokens(&set);
             return Ok(uploads.iter().all(|pending| tokens.contains(pending.token())));
         }
-        let is_published = async |pending: &Pending| match self.store.abandon(pending).await {
-            Ok(()) => Ok::<bool, StoreError>(false),
-            Err(error) if error.kind() == ErrorKind::Closed => Ok(true),
-            Err(error) => Err(error),
-        };
         for pending in uploads {
-            if !is_published(pending).await? {
+            if !matches!(self.abandon(pending.into()).await?, Ended::Visible) {
                 return Ok(false);
             }
         }

@@ -17,6 +17,8 @@ use super::{Job, JobError, Result};
 /// which doubles: six seconds in all.
 const TRIES: u32 = 7;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// After so many tries, a driver ends what another process has begun to give up.
+const PATIENCE: u32 = 3;
 
 /// What a job has published; from [`Job::commit`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,8 +74,13 @@ impl Job {
                         return Ok(committed);
                     }
                 }
-                // An attempt that came too late has the pointer for a moment; or the job is being given up.
-                _ => {}
+                // An attempt that came too late has the pointer for a moment, or the job is being given up. Whoever does so
+                // may have died.
+                _ if attempt < PATIENCE => {}
+                _ => match self.store.abandon_set(&self.pointer()).await {
+                    Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::NotFound) => {}
+                    ended => drop(ended?),
+                },
             }
         }
         match self.standing().await? {

@@ -61,7 +61,9 @@ impl From<JobError> for crate::Error {
         let sentence = error.to_string();
         let error = match error {
             JobError::Store(error) => return Self::Store(error),
-            JobError::Refused { kind: ErrorKind::InvalidInput | ErrorKind::TooLarge, .. } => Self::Refused(sentence),
+            JobError::Refused { kind: ErrorKind::InvalidInput | ErrorKind::TooLarge, .. } => {
+                Self::Refused(sentence)
+            }
             JobError::Refused { kind: ErrorKind::NotFound, .. } => Self::NotFound(sentence),
             JobError::Refused { .. } | JobError::CannotComplete { .. } => Self::Failed(sentence),
         };

@@ -80,7 +80,11 @@ impl Job {
         match self.store.find_set(&self.pointer()).await? {
             SetProgress::Begun(_) | SetProgress::Complete(_) => return self.complete().await,
             SetProgress::NotBegun => {}
-            _ => return self.give_up().await,
+            // Of an attempt that came too late, or of the job.
+            _ => match self.give_up().await? {
+                Some(JobOutcome::Ended(JobAbort::Begun)) => return self.complete().await,
+                ended => return Ok(ended),
+            },
         }
         match self.standing().await? {
             Standing::Begun => self.complete().await,

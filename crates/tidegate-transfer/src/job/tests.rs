@@ -111,7 +111,10 @@ async fn a_zombie_is_refused_and_leaves_nothing() -> Result {
     write(&zombie, "1", "zombie").await?;
     drop(zombie);
     let found = roll_forward(&out).await?;
-    assert!(matches!(&found[0].outcome, Ok(JobOutcome::Ended(JobAbort::Abandoned { uploads: 1, .. }))), "{found:?}");
+    assert!(
+        matches!(&found[0].outcome, Ok(JobOutcome::Ended(JobAbort::Abandoned { uploads: 1, .. }))),
+        "{found:?}"
+    );
     assert_eq!((keys(&out).await.len(), sessions(&out).await), (2, 0));
     Ok(())
 }
@@ -143,8 +146,7 @@ async fn an_attempt_is_aborted_by_any_process_and_goes_on_counting_only_if_it_co
     assert_eq!(attempt.commit().await.unwrap_err().kind(), ErrorKind::InvalidInput);
     writer.abort().await?;
     assert_eq!(attempt.writer("0", |options| options).await.unwrap_err().kind(), ErrorKind::InvalidInput);
-    let elsewhere = Job::new(&out, "a")?.attempt("t0", "t0-0").await?;
-    assert_eq!(elsewhere.abort().await?, AttemptAbort::Abandoned(1));
+    assert_eq!(Job::new(&out, "a")?.abort_attempt("t0", "t0-0").await?, AttemptAbort::Abandoned(1));
     assert_eq!(sessions(&out).await, 0);
     run_task(&job, "t0", "t0-1", &["0"], "rows").await?;
     assert_eq!(job.attempt("t0", "t0-1").await?.abort().await?, AttemptAbort::LeftToJob);
@@ -193,7 +195,7 @@ async fn a_record_that_nobody_can_read_is_named() -> Result {
     let job = new_job(&out, "a").await;
     run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
     out.put("__tidegate_a/attempts/t9/x.json", "torn").await?;
-    let refused = job.attempt("t9", "t9").await?.abort().await.unwrap_err();
+    let refused = job.abort_attempt("t9", "t9").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     let committed = job.commit().await?;
     assert_eq!(committed.unreadable, ["__tidegate_a/attempts/t9/x.json"]);
@@ -240,14 +242,18 @@ async fn a_set_that_lost_an_upload_is_ended_by_hand() -> Result {
     let pending: Vec<_> = task.files.into_iter().map(|file| file.pending).collect();
     out.abandon(&pending[1]).await?;
     // Not begun: the check finds it.
-    assert!(matches!(job.commit().await.unwrap_err(), JobError::Store(error) if error.kind() == ErrorKind::SessionLost));
+    assert!(
+        matches!(job.commit().await.unwrap_err(), JobError::Store(error) if error.kind() == ErrorKind::SessionLost)
+    );
     assert!(!out.exists("0").await?);
-    // Begun: as if the upload was lost behind the check.
+    // Begun: as if the upload was lost after the check.
     let set = out.manifest(&job.pointer(), pending)?;
     let root = out.tide().open("memory://jobs").await?;
     root.put(format!(".tidegate/manifests/out/{}", job.pointer()), set.to_json()).await?;
     let stuck = job.commit().await.unwrap_err();
-    assert!(matches!(&stuck, JobError::CannotComplete { pointer, .. } if pointer.ends_with("out/__tidegate_a/commit.json")));
+    assert!(
+        matches!(&stuck, JobError::CannotComplete { pointer, .. } if pointer.ends_with("out/__tidegate_a/commit.json"))
+    );
     assert_eq!(job.abort().await?, JobAbort::Begun);
     let ended = out.abandon_set(&job.pointer()).await?;
     let visible = ended.visible.len() as u64;
@@ -288,7 +294,8 @@ async fn earlier_jobs_are_rolled_forward_and_those_that_were_not_begun_are_left(
     assert_eq!(begun.set_up().await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(begun.abort().await?, JobAbort::Begun);
     let earlier = Job::new(&out, "new")?.set_up().roll_forward_earlier(true).await?;
-    let outcomes: Vec<_> = earlier.iter().map(|found| (&*found.id, found.outcome.as_ref().unwrap())).collect();
+    let outcomes: Vec<_> =
+        earlier.iter().map(|found| (&*found.id, found.outcome.as_ref().unwrap())).collect();
     assert!(matches!(outcomes[0], ("begun", JobOutcome::Committed(committed)) if committed.objects == 1));
     assert_eq!(outcomes[1], ("idle", &JobOutcome::NotBegun));
     assert!(out.exists("0").await? && out.exists(SUCCESS).await? && !out.exists("1").await?);

@@ -46,7 +46,14 @@ impl Settings {
     pub(super) fn new(job: &str, lifetime: Duration, success_marker: bool) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let until = now.saturating_add(lifetime.as_secs());
-        Self { version: VERSION, job: job.to_owned(), created: now, until, success_marker, phase: Phase::Open }
+        Self {
+            version: VERSION,
+            job: job.to_owned(),
+            created: now,
+            until,
+            success_marker,
+            phase: Phase::Open,
+        }
     }
 
     /// When the uploads of the job end.
@@ -129,7 +136,8 @@ impl Job {
         match versioned::<Settings>(&text).filter(|settings| settings.job == self.id) {
             Some(settings) => Ok(Some(settings)),
             None => {
-                let message = "this is not the job's settings, or they are those of a later version of Tidegate";
+                let message =
+                    "this is not the job's settings, or they are those of a later version of Tidegate";
                 Err(self.refused_object(ErrorKind::InvalidInput, &key, message))
             }
         }
@@ -166,12 +174,12 @@ impl Job {
 
     async fn read_task(&self, key: &str) -> Result<Option<TaskManifest>> {
         let Some(text) = self.read(key).await? else { return Ok(None) };
-        let is_ours = |manifest: &TaskManifest| manifest.job == self.id && self.task_key(&manifest.task) == key;
+        let is_ours =
+            |manifest: &TaskManifest| manifest.job == self.id && self.task_key(&manifest.task) == key;
         match TaskManifest::from_json(&text).filter(is_ours) {
             Some(manifest) => Ok(Some(manifest)),
             None => {
-                let message =
-                    "this is no manifest of a task of this job, or it is one of a later version of Tidegate: \
+                let message = "this is no manifest of a task of this job, or it is one of a later version of Tidegate: \
                      nothing is published";
                 Err(self.refused_object(ErrorKind::InvalidInput, key, message))
             }

@@ -230,3 +230,34 @@ async fn an_attempt_that_commits_while_the_job_does_counts_or_leaves_nothing() -
     assert!(counts > 2 && refused > 20, "{counts} counted, {refused} refused");
     Ok(())
 }
+
+/// The driver died between the pointer and the end of the job.
+#[tokio::test]
+async fn an_attempt_that_comes_too_late_and_dies_anywhere_is_ended_with_the_job() -> Result {
+    let is_complete =
+        async |bucket: &Bucket| bucket.keys().await.1.iter().any(|key| key.ends_with("commit.json"));
+    let mut driver_steps = 0;
+    for steps in 0.. {
+        let bucket = two_tasks().await;
+        let executor = bucket.immortal();
+        let late = job(&executor.out).attempt("t1", "t1-2").await?;
+        write(&late, "2", "late rows").await?;
+        while !is_complete(&bucket).await {
+            driver_steps += 1;
+            assert!(driver_steps < 1000, "no driver died between the pointer and the end");
+            if bucket.process(driver_steps).live(async |out| job(&out).commit().await).await.is_some() {
+                driver_steps = 0;
+            }
+        }
+        executor.die_in(steps);
+        let ended = executor.live(async |_| late.commit().await).await;
+        assert!(!matches!(ended, Some(Ok(()))), "after {steps} steps");
+        let found = roll_forward(&bucket.immortal().out).await?;
+        assert!(matches!(&found[0].outcome, Ok(JobOutcome::Committed(_))), "after {steps} steps: {found:?}");
+        expect_all(&bucket, &format!("after {steps} steps")).await;
+        if ended.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}

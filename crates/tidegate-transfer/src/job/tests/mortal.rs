@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
@@ -27,7 +28,11 @@ impl Bucket {
 
     /// A process that dies when it has made so many steps: requests that it sent, and answers that came.
     pub(super) fn process(&self, dies_after: u64) -> Process {
-        let reach = Arc::new(Reach { bucket: self.0.clone(), steps: watch::Sender::new(0), dies_after });
+        let reach = Arc::new(Reach {
+            bucket: self.0.clone(),
+            steps: watch::Sender::new(0),
+            dies_after: dies_after.into(),
+        });
         let tide = Tidegate::builder().memory(32 << 20).build().expect("an engine");
         let out = tide.store(reach.clone()).within("out");
         Process { reach, out }
@@ -70,7 +75,7 @@ impl Process {
     /// Does `work` until it is done or the process is dead. `None` if it is dead.
     pub(super) async fn live<T>(&self, work: impl AsyncFnOnce(Store) -> T) -> Option<T> {
         let mut steps = self.reach.steps.subscribe();
-        let dies_after = self.reach.dies_after;
+        let dies_after = self.reach.dies_after.load(SeqCst);
         let done = tokio::select! {
             biased;
             _ = steps.wait_for(|steps| *steps > dies_after) => None,
@@ -78,6 +83,11 @@ impl Process {
         };
         // The engine's requests are not part of `work`.
         done.filter(|_| !self.reach.is_dead())
+    }
+
+    /// Has the process die after so many steps more.
+    pub(super) fn die_in(&self, steps: u64) {
+        self.reach.dies_after.store(*self.reach.steps.borrow() + steps, SeqCst);
     }
 
     /// Kills the process: none of its requests has an effect any more.
@@ -97,12 +107,12 @@ impl Process {
 struct Reach {
     bucket: Arc<Memory>,
     steps: watch::Sender<u64>,
-    dies_after: u64,
+    dies_after: AtomicU64,
 }
 
 impl Reach {
     fn is_dead(&self) -> bool {
-        *self.steps.borrow() > self.dies_after
+        *self.steps.borrow() > self.dies_after.load(SeqCst)
     }
 
     async fn step(&self) -> Result<(), Fault> {
@@ -133,7 +143,13 @@ impl Backend for Reach {
         self.bucket.info()
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions, attempt: Attempt) -> Result<Object, Fault> {
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
         self.send(self.bucket.put(key, payload, options, attempt)).await
     }
 

@@ -1,6 +1,8 @@
 //! Jobs on a disk, and on the dialects of the embedded server.
 
-use tidegate::settings::{Credentials, S3Settings};
+use std::time::Duration;
+
+use tidegate::settings::{Credentials, GcsCredentials, GcsSettings, S3Settings};
 use tidegate_dev::Server;
 
 use super::*;
@@ -39,7 +41,8 @@ async fn on_a_disk() -> Result {
     let path = directory.path().join("out");
     let out = Tidegate::builder().build().unwrap().open(path.to_str().unwrap()).await?;
     commit_and_abort(&out).await?;
-    let mut left: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut left: Vec<_> =
+        std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort_unstable();
     assert_eq!(left, [".tidegate", "_SUCCESS", "x=1"]);
     Ok(())
@@ -60,4 +63,30 @@ async fn on_s3() -> Result {
     let server = Server::builder().start().await.unwrap();
     let out = s3(&server).await;
     commit_and_abort(&out).await
+}
+
+#[tokio::test]
+async fn on_google_and_a_lifetime_that_it_does_not_grant() -> Result {
+    let server = Server::builder().start().await.unwrap();
+    server.create_bucket("jobs").unwrap();
+    let settings = GcsSettings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_credentials(GcsCredentials::anonymous());
+    let tide = Tidegate::builder().memory(64 << 20).build().unwrap();
+    let out = tide.open("gs://jobs").gcs(settings).await.unwrap().within("warehouse/t");
+    commit_and_abort(&out).await?;
+    // A file with a condition is a resumable upload there, which lives for a week.
+    let job = Job::new(&out, "long")?;
+    job.set_up().lifetime(Duration::from_secs(8 * 86_400)).await?;
+    let attempt = job.attempt("t0", "t0-0").await?;
+    let refused = attempt.writer("z/0", |options| options.create_only()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+    assert!(
+        refused.to_string().contains("within a week") && refused.to_string().contains("lifetime"),
+        "{refused}"
+    );
+    write(&attempt, "z/0", "rows").await?;
+    attempt.commit().await?;
+    assert_eq!(job.commit().await?.objects, 1);
+    Ok(())
 }

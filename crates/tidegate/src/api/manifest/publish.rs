@@ -294,7 +294,9 @@ impl Store {
             Claim::Held(intent) => Some(intent),
             Claim::Taken(there) if there.manifest.set() == manifest.set() => return Err(closed()),
             // Another set that is being published has some of these uploads: it must not lose them.
-            Claim::Taken(there) if there.purpose == Purpose::Publish && there.manifest.shares_with(manifest) => {
+            Claim::Taken(there)
+                if there.purpose == Purpose::Publish && there.manifest.shares_with(manifest) =>
+            {
                 return Err(closed());
             }
             // Another set has the pointer, and this one cannot be begun meanwhile.
