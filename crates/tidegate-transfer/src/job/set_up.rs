@@ -77,7 +77,7 @@ impl SetUpJob {
         match job.store.find_set(&job.pointer()).await.map_err(JobError::from) {
             Err(error) if job.has_no_directory(&error) => {}
             Err(error) => return Err(error),
-            Ok(SetProgress::NotBegun) => {}
+            Ok(SetProgress::NotBegun) if job.read_success().await?.is_none() => {}
             Ok(_) => return over("a job of this id was committed before: each job has an id of its own"),
         }
         let settings = Settings::new(&job.id, lifetime, success_marker);

@@ -62,6 +62,8 @@ async fn the_files_of_a_job_become_visible_with_its_commit() -> Result {
     // Again, from `_SUCCESS` alone.
     let again = Job::new(&out, "a")?.commit().await?;
     assert_eq!((again.objects, again.bytes), (3, 24));
+    // Its id is used up: a roll-forward would take a new job for this one.
+    assert_eq!(job.set_up().await.unwrap_err().kind(), ErrorKind::Closed);
     // Another job's `_SUCCESS` says nothing of this one.
     new_job(&out, "b").await.commit().await?;
     assert_eq!(job.commit().await.unwrap_err().kind(), ErrorKind::NotFound);

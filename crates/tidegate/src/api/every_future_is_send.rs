@@ -110,6 +110,7 @@ fn store(
         futures::SinkExt::send(&mut writer, Bytes::new()).await?;
         writer.sync().await?;
         writer.persist().await?;
+        writer.open_session(Duration::ZERO).await?;
         let object = writer.finish().await?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(object)
     });
