@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use tidegate::location::LocationError;
 use tidegate::{Error, ErrorKind};
+use tidegate_transfer::job::JobError;
 use tidegate_transfer::{ErrorClass, Reach, sentence_of};
 
 use crate::interrupt::Signal;
@@ -146,6 +147,12 @@ impl From<tidegate_transfer::Error> for CommandFailure {
             TreeError::At { object, error } => Self::At(object, Box::new(Self::from(*error))),
             other => Self::Failed(other.to_string()),
         }
+    }
+}
+
+impl From<JobError> for CommandFailure {
+    fn from(error: JobError) -> Self {
+        tidegate_transfer::Error::from(error).into()
     }
 }
 

@@ -11,6 +11,7 @@ mod file_options;
 mod help;
 mod interrupt;
 mod invocation;
+mod jobs;
 mod label;
 mod messages;
 mod notices;

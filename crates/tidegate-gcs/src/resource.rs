@@ -258,7 +258,8 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         version: read("x-goog-generation"),
         modified: read(header::LAST_MODIFIED.as_str()).as_deref().and_then(time),
         is_fresh: false,
-        token_is_known: true,
+        // The answer to a read has no metadata, and so no token.
+        token_is_known: token.is_some(),
         crc64nvme: None,
         crc32c: crc32c(headers),
         other_checksums: BTreeMap::new(),
@@ -364,6 +365,7 @@ mod tests {
         // Of an answer, it is a header of caches.
         let headers = HeaderMap::from_iter([(header::EXPIRES, "0".parse().unwrap())]);
         assert_eq!(from_headers("k", &headers).attributes, Attributes::default());
+        assert!(!from_headers("k", &headers).token_is_known);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod event;
 pub mod figures;
 mod folding;
 mod hashed;
+pub mod job;
 mod links;
 mod listing;
 mod merge;

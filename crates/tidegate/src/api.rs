@@ -38,7 +38,7 @@ mod versioning;
 pub use builder::TidegateBuilder;
 pub use delete::{DeleteReport, DeleteStream, Deletion};
 pub use list::ListStream;
-pub use manifest::{AbandonedSet, Manifest};
+pub use manifest::{AbandonedSet, Manifest, PointedObject, SetProgress};
 pub use open::OpenBuilder;
 pub use recover::LeftUpload;
 pub use rename::RenameBuilder;

@@ -228,7 +228,8 @@ pub mod store {
     //! What the methods of a [`Store`](crate::Store) and of [`Tidegate`](crate::Tidegate) return: builders, streams and
     //! what they give.
     pub use crate::api::{
-        AbandonedSet, DeleteReport, DeleteStream, Deletion, ListStream, Manifest, OpenBuilder, RenameBuilder,
+        AbandonedSet, DeleteReport, DeleteStream, Deletion, ListStream, Manifest, OpenBuilder, PointedObject,
+        RenameBuilder, SetProgress,
     };
     #[doc(inline)]
     pub use crate::backend::BucketEntry;

@@ -2,6 +2,7 @@
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
+use crate::jobs;
 use crate::options::ConnectionOptions;
 use crate::pending_files::{self, PendingAction};
 
@@ -19,16 +20,30 @@ use crate::pending_files::{self, PendingAction};
 ///
 ///     tidegate abandon --manifest s3://BUCKET/t/snapshot-7.json 1.json 2.json
 ///     tidegate abandon --manifest s3://BUCKET/t/snapshot-7.json
+///
+/// With --job the command gives up distributed jobs below a directory that nobody will commit, with
+/// all that their tasks uploaded; with --id, one of them. A job that is at work fails. A job whose
+/// commit was begun is not given up: `tidegate commit --job` completes it.
+///
+///     tidegate abandon --job s3://BUCKET/warehouse/t --id 20261130-7f3a
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct AbandonArgs {
     /// Files of pending uploads, one in each line; - is standard input.
-    #[arg(value_name = "FILE", required_unless_present = "manifest")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["manifest", "job"])]
     files: Vec<std::path::PathBuf>,
 
     /// Give up the set with this URL as a whole. Without files, end the set that was begun there and cannot be completed.
     #[arg(long, value_name = "URL")]
     manifest: Option<String>,
+
+    /// Give up the jobs of this output directory whose commit was not begun.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["files", "manifest"])]
+    job: Option<String>,
+
+    /// Only the job with this id.
+    #[arg(long, value_name = "ID", requires = "job")]
+    id: Option<String>,
 
     #[command(flatten)]
     connection: ConnectionOptions,
@@ -36,11 +51,12 @@ pub(crate) struct AbandonArgs {
 
 impl AbandonArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
-        match &self.manifest {
-            Some(pointer) => {
+        match (&self.job, &self.manifest) {
+            (Some(out), _) => jobs::abandon(invocation, &self.connection, out, self.id.as_deref()).await,
+            (None, Some(pointer)) => {
                 pending_files::abandon_set(invocation, &self.connection, &self.files, pointer).await
             }
-            None => {
+            (None, None) => {
                 pending_files::end_all(invocation, &self.connection, &self.files, PendingAction::Abandon)
                     .await
             }

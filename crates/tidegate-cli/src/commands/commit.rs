@@ -2,6 +2,7 @@
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
+use crate::jobs;
 use crate::options::ConnectionOptions;
 use crate::pending_files::{self, PendingAction};
 
@@ -21,16 +22,26 @@ use crate::pending_files::{self, PendingAction};
 ///
 ///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json 1.json 2.json
 ///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json
+///
+/// With --job the command brings distributed jobs below a directory to their end, whose drivers
+/// died in the middle of the commit: it publishes the rest of their files, writes _SUCCESS, and
+/// removes what else they left. Jobs that were not begun may be at work, and are left alone.
+///
+///     tidegate commit --job s3://BUCKET/warehouse/t
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CommitArgs {
     /// Files of pending uploads, one in each line; - is standard input.
-    #[arg(value_name = "FILE", required_unless_present = "manifest")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["manifest", "job"])]
     files: Vec<std::path::PathBuf>,
 
     /// Publish all together, with an object at this URL that names them. Without files, complete the set that was begun there.
     #[arg(long, value_name = "URL")]
     manifest: Option<String>,
+
+    /// Complete the jobs of this output directory whose commit was begun.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["files", "manifest"])]
+    job: Option<String>,
 
     #[command(flatten)]
     connection: ConnectionOptions,
@@ -38,11 +49,12 @@ pub(crate) struct CommitArgs {
 
 impl CommitArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
-        match &self.manifest {
-            Some(pointer) => {
+        match (&self.job, &self.manifest) {
+            (Some(out), _) => jobs::commit(invocation, &self.connection, out).await,
+            (None, Some(pointer)) => {
                 pending_files::commit_set(invocation, &self.connection, &self.files, pointer).await
             }
-            None => {
+            (None, None) => {
                 pending_files::end_all(invocation, &self.connection, &self.files, PendingAction::Commit).await
             }
         }

@@ -54,6 +54,7 @@ fn pending(
         store().roll_forward("k"),
         store().abandon_all(&set()),
         store().abandon_set("k"),
+        store().find_set("k"),
     );
 }
 
@@ -110,6 +111,7 @@ fn store(
         futures::SinkExt::send(&mut writer, Bytes::new()).await?;
         writer.sync().await?;
         writer.persist().await?;
+        writer.open_session(Duration::ZERO).await?;
         let object = writer.finish().await?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(object)
     });

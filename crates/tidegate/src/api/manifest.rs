@@ -17,13 +17,16 @@
 mod intent;
 mod publish;
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::upload::Pending;
 
-pub use publish::AbandonedSet;
+pub use intent::PointedObject;
+pub use publish::{AbandonedSet, SetProgress};
 
 /// The version of the JSON that this version writes, and the latest that it reads.
 const VERSION: u32 = 1;
@@ -91,6 +94,12 @@ impl Manifest {
     /// The address of the bucket.
     pub fn url(&self) -> &str {
         self.pending.first().map_or("", Pending::url)
+    }
+
+    /// Whether an upload is in both sets.
+    fn shares_with(&self, other: &Self) -> bool {
+        let tokens: HashSet<&str> = self.pending.iter().map(Pending::token).collect();
+        other.pending.iter().any(|pending| tokens.contains(pending.token()))
     }
 
     /// Names the set by its uploads, whatever their order.

@@ -116,6 +116,38 @@ impl Writer {
         PersistBuilder { writer: self, lifetime: SIX_DAYS }
     }
 
+    /// Opens the upload session now, before the first byte, and returns a value with which any process can give the upload
+    /// up, by [`Store::abandon`](crate::Store::abandon): for a program that writes down which sessions it has, so that
+    /// another one can end them after a crash. The value has the session alone, and no bytes.
+    ///
+    /// Unlike after [`persist`](Self::persist), the session is still the writer's: a drop or a failure aborts it, and a sweep
+    /// counts its age as that of any unfinished upload. Where the store has no sessions, nothing is opened. `lifetime` is how
+    /// long the upload is to wait for its commit; if the store may end it earlier, [`Resumable::warning`] says so.
+    ///
+    /// # Cancellation
+    /// The writer is as it was, or its session is open.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if bytes were written before. [`ErrorKind::Unsupported`] with
+    /// [`Strategy::Journal`](crate::Strategy::Journal), with [`Strategy::Put`](crate::Strategy::Put) on a local disk, and
+    /// where keys are spread over prefixes. Otherwise the errors of the session; the writer stays open.
+    pub async fn open_session(&mut self, lifetime: Duration) -> Result<Resumable> {
+        poll_fn(|cx| self.poll_all_in(cx)).await?;
+        if self.given() > 0 {
+            let message = "the session is opened before the first byte, or not on its own";
+            return Err(self.side.upload().error(ErrorKind::InvalidInput, Operation::Open, message));
+        }
+        let Side::Direct(direct) = &mut self.side else { return Err(journaled(self, "open the session")) };
+        direct.open_early().await?;
+        let upload = Intake::upload(direct).clone();
+        let (session, kind) = upload.opened().await?;
+        let sent = direct.plan.checksum();
+        let stored = StoredBytes { session, kind, parts: Vec::new(), sent, cut: direct.plan.cut() };
+        let (created, until) = lifetime_from_now(lifetime);
+        let tail = (PointTail::Inline(String::new()), None);
+        upload.point(stored, tail, PointRecord { created, until }, lifetime).await
+    }
+
     /// Waits until all bytes that were given are taken.
     fn poll_all_in(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.check_known()?;
@@ -137,12 +169,7 @@ impl Driver<Buffered> {
         self.open_early().await?;
         poll_fn(|cx| self.poll_stored(cx)).await?;
         let upload = Intake::upload(self).clone();
-        let has_session = upload.lock().is_some();
-        let session = if has_session { Some(upload.session().await?) } else { None };
-        let kind = session.as_ref().map(|session| match upload.is_appended(session) {
-            true => SessionKind::Append,
-            false => SessionKind::Parts,
-        });
+        let (session, kind) = upload.opened().await?;
         if let Some(session) = &session {
             upload.check_position_is_told(session)?;
         }
@@ -208,6 +235,17 @@ impl Upload {
         Err(self.error(ErrorKind::Unsupported, Operation::Write, message))
     }
 
+    /// The session and its kind, if one was opened.
+    async fn opened(&self) -> Result<(Option<Session>, Option<SessionKind>)> {
+        let has_session = self.lock().is_some();
+        let session = if has_session { Some(self.session().await?) } else { None };
+        let kind = session.as_ref().map(|session| match self.is_appended(session) {
+            true => SessionKind::Append,
+            false => SessionKind::Parts,
+        });
+        Ok((session, kind))
+    }
+
     /// Keeps what a process needs that continues from here.
     async fn persist(
         self: &Arc<Self>,
@@ -215,11 +253,22 @@ impl Upload {
         tail: &Payload,
         lifetime: Duration,
     ) -> Result<Resumable> {
+        let id = stored.session.as_ref().map_or("", |session| &session.id);
+        let record = self.keep_session(stored.session.as_ref(), id, lifetime).await?;
+        let tail = self.keep_tail(tail).await?;
+        self.point(stored, tail, record, lifetime).await
+    }
+
+    /// The point behind these bytes. The tail has a checksum if it has bytes.
+    async fn point(
+        &self,
+        stored: StoredBytes,
+        (tail, tail_sum): (PointTail, Option<Checksum>),
+        record: PointRecord,
+        lifetime: Duration,
+    ) -> Result<Resumable> {
         let StoredBytes { session, kind, parts, sent, cut } = stored;
-        let id = session.as_ref().map_or("", |session| &session.id);
-        let record = self.keep_session(session.as_ref(), id, lifetime).await?;
         let algorithm = self.backend.capabilities().checksum;
-        let (tail, tail_sum) = self.keep_tail(tail).await?;
         let checksum = sent.then(&tail_sum.unwrap_or_else(|| algorithm.empty()));
         let parts = match kind {
             Some(SessionKind::Append) => appended(sent),

@@ -5,10 +5,10 @@ use crate::CommandLine;
 
 /// The types of the lines that each command prints with `--json`. A command without any refuses the option.
 const PRINTED: &[(&str, &[&str])] = &[
-    ("abandon", &["pending"]),
+    ("abandon", &["job", "pending"]),
     ("cat", &[]),
     ("check", &["difference"]),
-    ("commit", &["pending"]),
+    ("commit", &["job", "pending"]),
     ("completions", &[]),
     ("cp", &["copy", "pending", "skip"]),
     ("doctor", &["finding"]),

@@ -50,16 +50,22 @@ pub(super) struct Pointer {
     pub(super) objects: Vec<PointedObject>,
 }
 
-/// One object of a set.
-#[derive(Serialize, Deserialize)]
-pub(super) struct PointedObject {
-    pub(super) key: String,
-    pub(super) size: u64,
-    checksum: String,
+/// One object of a set, as its pointer names it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PointedObject {
+    /// The key, in the bucket.
+    pub key: String,
+    /// The size in bytes.
+    pub size: u64,
+    /// The checksum of all bytes, with the name of its algorithm.
+    pub checksum: String,
+    /// The entity tag, if the store has told one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    etag: Option<String>,
+    pub etag: Option<String>,
+    /// The version, on versioned buckets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
+    pub version: Option<String>,
 }
 
 /// What is at the key of a pointer.
@@ -156,6 +162,18 @@ impl Store {
             Ok(pointer) => (PointerState::OfAnotherSet, pointer.set),
             Err(_) => (PointerState::NoPointer, String::new()),
         })
+    }
+
+    /// The objects that a pointer names; `None` if it is not there.
+    pub(super) async fn pointed_objects(&self, pointer: &str) -> Result<Option<Vec<PointedObject>>> {
+        let Some((_, bytes)) = self.find(pointer).await? else { return Ok(None) };
+        match serde_json::from_slice::<Pointer>(&bytes) {
+            Ok(found) => Ok(Some(found.objects)),
+            Err(_) => {
+                let message = "the object there is not the pointer of a set of uploads";
+                Err(self.of_pointer(ErrorKind::InvalidInput, Operation::Get, pointer, message))
+            }
+        }
     }
 
     /// Reads the object of this key; `None` if it does not exist. No bytes of an object that is too large for a set.

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use tokio::runtime::Handle;
 
 use super::Manifest;
-use super::intent::{Claim, Intent, PointerState, Purpose};
+use super::intent::{Claim, Intent, PointedObject, PointerState, Purpose};
 use crate::api::Store;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -25,6 +25,20 @@ pub struct AbandonedSet {
     pub visible: Vec<Pending>,
     /// Those that no commit publishes any more.
     pub abandoned: Vec<Pending>,
+}
+
+/// How far a set has come; from [`Store::find_set`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum SetProgress {
+    /// There is neither an intent nor a pointer: nothing of the set is published.
+    NotBegun,
+    /// Its intent is there: any process completes it, by [`Store::commit_all`] or [`Store::roll_forward`].
+    Begun(Manifest),
+    /// It is being given up, and nobody can begin it. [`Store::abandon_set`] ends that.
+    BeingAbandoned(Manifest),
+    /// The pointer is there: these objects are published.
+    Complete(Vec<PointedObject>),
 }
 
 /// The uploads of a set that are prepared so far. When it is dropped, they are abandoned: nobody else knows of them.
@@ -127,6 +141,48 @@ impl Store {
         }
     }
 
+    /// The set of these uploads. `pointer` is the key of the object by which readers find the set, relative to this store.
+    ///
+    /// # Errors
+    /// As [`Manifest::new`], which takes the pointer's key in the bucket.
+    pub fn manifest(&self, pointer: &str, pending: impl IntoIterator<Item = Pending>) -> Result<Manifest> {
+        Manifest::new(self.context().prefixed(pointer), pending)
+    }
+
+    /// How far the set with this pointer has come. Reads the intent, then the pointer, and changes nothing.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// use tidegate::store::SetProgress;
+    ///
+    /// let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
+    /// assert!(matches!(store.find_set("t/snapshot-7.json").await?, SetProgress::NotBegun));
+    /// let mut writer = store.writer("t/1.parquet").await?;
+    /// writer.write_bytes("rows".into()).await?;
+    /// let manifest = store.manifest("t/snapshot-7.json", [writer.prepare().await?])?;
+    /// store.commit_all(&manifest).await?;
+    /// let SetProgress::Complete(objects) = store.find_set("t/snapshot-7.json").await? else { panic!() };
+    /// assert_eq!((&*objects[0].key, objects[0].size), ("t/1.parquet", 4));
+    /// # Ok::<(), tidegate::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if the object at the key of the pointer, or of the intent, is another one.
+    pub async fn find_set(&self, pointer: &str) -> Result<SetProgress> {
+        let root = self.with(self.context().root());
+        let pointer = self.context().prefixed(pointer);
+        if let Some(Intent { manifest, purpose, .. }) = root.read_intent(&pointer).await? {
+            return Ok(match purpose {
+                Purpose::Publish => SetProgress::Begun(manifest),
+                Purpose::Abandon => SetProgress::BeingAbandoned(manifest),
+            });
+        }
+        let objects = root.pointed_objects(&pointer).await?;
+        Ok(objects.map_or(SetProgress::NotBegun, SetProgress::Complete))
+    }
+
     /// Publishes a set of pending uploads: checks all of them, writes the set's intent, commits all, and writes the pointer.
     /// May be repeated, by any process and at the same time. Returns the objects in the order of the manifest.
     ///
@@ -226,8 +282,8 @@ impl Store {
     /// one whose intent is written first goes on, and the other one fails.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] once the intent to publish was written: nothing is given up; see
-    /// [`abandon_set`](Self::abandon_set). Also if one of the uploads was committed alone: the others are given up. Other
+    /// [`ErrorKind::Closed`] once the intent to publish was written, of this set or of another one with some of its uploads:
+    /// nothing is given up; see [`abandon_set`](Self::abandon_set). Also if one of the uploads was committed alone: the others are given up. Other
     /// errors of [`abandon`](Self::abandon): nobody publishes the set until this was repeated.
     pub async fn abandon_all(&self, manifest: &Manifest) -> Result<()> {
         let root = self.with(self.context().root());
@@ -237,6 +293,12 @@ impl Store {
         let claim = match root.claim(manifest, Purpose::Abandon).await? {
             Claim::Held(intent) => Some(intent),
             Claim::Taken(there) if there.manifest.set() == manifest.set() => return Err(closed()),
+            // Another set that is being published has some of these uploads: it must not lose them.
+            Claim::Taken(there)
+                if there.purpose == Purpose::Publish && there.manifest.shares_with(manifest) =>
+            {
+                return Err(closed());
+            }
             // Another set has the pointer, and this one cannot be begun meanwhile.
             Claim::Taken(_) => None,
         };

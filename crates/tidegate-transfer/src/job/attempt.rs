@@ -1,0 +1,395 @@
+//! One attempt of a task: writes files that nobody sees, and hands them to the job.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tidegate::checksum::Checksum;
+use tidegate::progress::Progress;
+use tidegate::upload::WriterBuilder;
+use tidegate::{ErrorKind, Object, Writer};
+use tokio::io::AsyncRead;
+
+use super::clean_up::EndedUploads;
+use super::record::{TaskFile, TaskManifest, UploadRecord};
+use super::success::SUCCESS;
+use super::work_path::{Settings, Standing, WORK_PATH};
+use super::{Job, Result};
+
+/// One attempt of a task, in one process; from [`Job::attempt`]. Several attempts of a task may run at the same time, on any
+/// machines: the files of the last one that [commits](Self::commit) count.
+///
+/// Dropping it does nothing: [`abort`](Self::abort), or the end of the job, abandons what it has written.
+#[derive(Debug)]
+pub struct TaskAttempt {
+    job: Job,
+    task: String,
+    attempt: String,
+    until: SystemTime,
+    /// Tells the records of two processes with one attempt apart.
+    run: u64,
+    next: AtomicU64,
+    files: Arc<Files>,
+}
+
+/// The files of an attempt, by the keys of their records.
+#[derive(Debug, Default)]
+struct Files(Mutex<BTreeMap<String, FileState>>);
+
+#[derive(Debug)]
+enum FileState {
+    /// A writer is at work on this key, relative to the output directory.
+    Open(String),
+    Closed(String, TaskFile),
+}
+
+impl Files {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FileState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a file among those of its attempt, until the file is closed. When it is dropped, the attempt goes on without
+/// the file.
+#[derive(Debug)]
+struct OpenFile {
+    files: Arc<Files>,
+    record: String,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let mut files = self.files.lock();
+        if let Some(FileState::Open(_)) = files.get(&self.record) {
+            files.remove(&self.record);
+        }
+    }
+}
+
+/// What [`Job::abort_attempt`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttemptAbort {
+    /// So many uploads are abandoned.
+    Abandoned(u64),
+    /// The attempt was committed: it does not count any more, and the end of the job abandons its uploads.
+    LeftToJob,
+    /// The job's set is begun: nothing is abandoned. The end of the job abandons what the set does not have.
+    JobBegun,
+}
+
+impl Job {
+    /// Begins an attempt of a task. Both names are unique in the job.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] if the job is over or was not set up. [`ErrorKind::InvalidInput`] if a name has other characters
+    /// than an id ([`Job::new`]).
+    pub async fn attempt(&self, task: &str, attempt: &str) -> Result<TaskAttempt> {
+        self.check_name("name of a task", task)?;
+        self.check_name("name of an attempt", attempt)?;
+        let settings = self.open_settings().await?;
+        Ok(TaskAttempt {
+            job: self.clone(),
+            task: task.to_owned(),
+            attempt: attempt.to_owned(),
+            until: settings.until(),
+            run: fastrand::u64(..),
+            next: AtomicU64::new(0),
+            files: Arc::default(),
+        })
+    }
+
+    /// Gives an attempt up: abandons its uploads, of any process, by their records. An upload that another process is just opening
+    /// is left to the end of the self.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if a record can't be read; the other uploads are abandoned. Otherwise those of the store:
+    /// repeat it.
+    pub async fn abort_attempt(&self, task: &str, attempt: &str) -> Result<AttemptAbort> {
+        self.check_name("name of a task", task)?;
+        self.check_name("name of an attempt", attempt)?;
+        if matches!(self.standing().await?, Standing::Begun) {
+            return Ok(AttemptAbort::JobBegun);
+        }
+        let key = self.task_key(task);
+        let counts = self.read(&key).await?.and_then(|text| TaskManifest::from_json(&text));
+        if counts.is_some_and(|counts| counts.attempt == attempt) {
+            // A driver may have read the manifest already, so that the uploads may be in its set.
+            self.store.delete(&key).await?;
+            return Ok(AttemptAbort::LeftToJob);
+        }
+        let records = self.list(&self.attempt_records(attempt)).await?;
+        let EndedUploads { abandoned, unreadable, opening, .. } = self.end_recorded(&records).await?;
+        let kept =
+            |key: &String| unreadable.contains(key) || opening.iter().any(|(record, _)| record.key == *key);
+        let ended: Vec<_> = records.into_iter().map(|record| record.key).filter(|key| !kept(key)).collect();
+        self.store.delete_many(ended).await.into_result()?;
+        match unreadable.first() {
+            None => Ok(AttemptAbort::Abandoned(abandoned)),
+            Some(key) => {
+                let message = "this is no record of an upload, or it is one of a later version of Tidegate: its upload stays";
+                Err(self.refused_object(ErrorKind::InvalidInput, key, message))
+            }
+        }
+    }
+
+    /// The settings, if the job goes on.
+    async fn open_settings(&self) -> Result<Settings> {
+        let why = match self.standing().await? {
+            Standing::Open(settings) => return Ok(settings),
+            Standing::Begun => "the job is being committed, or is complete",
+            Standing::BeingAborted => "the job is being given up",
+            Standing::Gone => "the job was completed, given up, or never set up",
+        };
+        Err(self.refused(ErrorKind::Closed, why))
+    }
+
+    fn attempt_records(&self, attempt: &str) -> String {
+        format!("{}{attempt}/", self.records())
+    }
+}
+
+impl TaskAttempt {
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Opens a file on its final key, relative to the output directory. `options` may set attributes, conditions, the
+    /// strategy and all else that a [`WriterBuilder`] has, but not the strategy `journal`. Conditions are decided when the job
+    /// is committed.
+    ///
+    /// Before the upload is opened, a record of it is in the store: whatever dies, the end of the job abandons the upload.
+    ///
+    /// # Cancellation
+    /// The upload is aborted in the background; a record of it may stay, which does no harm.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if the attempt has a file of this key, if the key is in a work path or `_SUCCESS`, and if the
+    /// store may end the upload before the job's [lifetime](super::SetUpJob::lifetime). [`ErrorKind::Closed`] once the lifetime
+    /// is over. Otherwise those of [`Writer::open_session`] and of writing the record.
+    pub async fn writer(
+        &self,
+        key: &str,
+        options: impl FnOnce(WriterBuilder) -> WriterBuilder + Send,
+    ) -> Result<TaskWriter> {
+        let refused = |kind, message: &str| self.job.refused_object(kind, key, message);
+        if key == SUCCESS || key.starts_with(WORK_PATH) {
+            return Err(refused(
+                ErrorKind::InvalidInput,
+                "a job keeps this key for itself: write to another",
+            ));
+        }
+        let lifetime = self.lifetime()?;
+        let open = self.reserve(key)?;
+        let job = &self.job;
+        let opening = UploadRecord::Opening { key: key.to_owned() };
+        job.write(&open.record, opening.to_json(key)).await?;
+        let mut writer = options(job.store.writer(key)).await?;
+        let recorded = async {
+            let point = writer.open_session(lifetime).await?;
+            if let Some(warning) = point.warning() {
+                let message = format!("{warning}: set up the job with a shorter lifetime");
+                return Err(refused(ErrorKind::InvalidInput, &message));
+            }
+            job.write(&open.record, UploadRecord::Open(point).to_json(key)).await
+        };
+        match recorded.await {
+            Ok(_) => {
+                Ok(TaskWriter { job: job.clone(), writer, open, key: key.to_owned(), until: self.until })
+            }
+            Err(error) => {
+                // The first error is reported. Whatever is not ended here is ended with the job, by the record.
+                if writer.abort().await.is_ok() {
+                    let _ = job.store.delete(&open.record).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the attempt's closed files those of the task, in place of any earlier attempt's. Nothing is visible until the
+    /// job is committed. Files whose writers were dropped or aborted do not count.
+    ///
+    /// May be repeated. After the future is dropped the attempt may be committed or not: commit it again, or abort it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] if the job is over, or becomes so meanwhile: then this attempt's uploads are abandoned, and it
+    /// leaves nothing behind. [`ErrorKind::InvalidInput`] if a file is open. Otherwise those of the store.
+    pub async fn commit(&self) -> Result {
+        let mut files = Vec::new();
+        for file in self.files.lock().values() {
+            match file {
+                FileState::Closed(_, file) => files.push(file.clone()),
+                FileState::Open(key) => {
+                    let message =
+                        "the file is open: close its writer, or drop it, before the attempt is committed";
+                    return Err(self.job.refused_object(ErrorKind::InvalidInput, key, message));
+                }
+            }
+        }
+        if let Err(over) = self.job.open_settings().await {
+            return self.end_late(&files, None, over).await;
+        }
+        let (task, attempt) = (self.task.clone(), self.attempt.clone());
+        let manifest = TaskManifest { job: self.job.id.clone(), task, attempt, files };
+        let written = self.job.write(&self.job.task_key(&self.task), manifest.to_json()).await?;
+        match self.job.open_settings().await {
+            Ok(_) => Ok(()),
+            Err(over) => self.end_late(&manifest.files, Some(&written), over).await,
+        }
+    }
+
+    /// Gives the attempt up; see [`Job::abort_attempt`].
+    ///
+    /// # Errors
+    /// Those of [`Job::abort_attempt`].
+    pub async fn abort(self) -> Result<AttemptAbort> {
+        self.job.abort_attempt(&self.task, &self.attempt).await
+    }
+
+    /// How long the job's uploads still live.
+    fn lifetime(&self) -> Result<Duration> {
+        remaining(self.until).ok_or_else(|| self.job.refused(ErrorKind::Closed, OVERDUE))
+    }
+
+    /// Takes a place for a file of this key.
+    fn reserve(&self, key: &str) -> Result<OpenFile> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let record = format!("{}{:016x}-{number}.json", self.job.attempt_records(&self.attempt), self.run);
+        let mut files = self.files.lock();
+        let is_taken = files.values().any(|file| match file {
+            FileState::Open(taken) | FileState::Closed(taken, _) => taken == key,
+        });
+        if is_taken {
+            let message = "the attempt has a file of this key already";
+            return Err(self.job.refused_object(ErrorKind::InvalidInput, key, message));
+        }
+        files.insert(record.clone(), FileState::Open(key.to_owned()));
+        drop(files);
+        Ok(OpenFile { files: self.files.clone(), record })
+    }
+
+    /// Ends what an attempt has that comes too late; `manifest` is what it wrote. Succeeds if the job's set has its uploads.
+    async fn end_late(&self, files: &[TaskFile], manifest: Option<&Object>, over: super::JobError) -> Result {
+        let job = &self.job;
+        if files.is_empty() {
+            if let Some(manifest) = manifest {
+                self.remove_manifest(manifest).await?;
+            }
+            return Err(over);
+        }
+        let pending: Vec<_> = files.iter().map(|file| file.pending.clone()).collect();
+        let set = job.store.manifest(&job.pointer(), pending.iter().cloned())?;
+        // Claims the pointer, so that no driver begins a set with these uploads meanwhile.
+        match job.store.abandon_all(&set).await {
+            Err(error) if error.kind() == ErrorKind::Closed && job.keeps(&pending).await? => return Ok(()),
+            Err(error) if error.kind() != ErrorKind::Closed => return Err(error.into()),
+            _ => {}
+        }
+        if let Some(manifest) = manifest {
+            self.remove_manifest(manifest).await?;
+        }
+        job.store.delete_many(files.iter().map(|file| file.record.clone())).await.into_result()?;
+        Err(over)
+    }
+
+    /// Removes the task's manifest, if it is still the one that this attempt wrote.
+    async fn remove_manifest(&self, written: &Object) -> Result {
+        match self.job.store.delete_if_unchanged(&self.job.task_key(&self.task), written).await {
+            Err(error) if error.kind() == ErrorKind::Replaced => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+}
+
+/// Writes one file of a task attempt; from [`TaskAttempt::writer`].
+///
+/// Dropping it discards the file: the upload is aborted in the background, and the attempt goes on without the file.
+#[derive(Debug)]
+pub struct TaskWriter {
+    job: Job,
+    writer: Writer,
+    open: OpenFile,
+    key: String,
+    until: SystemTime,
+}
+
+impl TaskWriter {
+    /// Takes all of `bytes`; see [`Writer::write_bytes`].
+    ///
+    /// # Errors
+    /// Those of the writer, which has failed then.
+    pub async fn write_bytes(&mut self, bytes: Bytes) -> Result {
+        Ok(self.writer.write_bytes(bytes).await?)
+    }
+
+    /// Takes all of `bytes`, whose buffer it shares; see [`Writer::write_shared`].
+    ///
+    /// # Errors
+    /// Those of the writer, which has failed then.
+    pub async fn write_shared(&mut self, bytes: Bytes) -> Result {
+        Ok(self.writer.write_shared(bytes).await?)
+    }
+
+    /// Reads `source` to its end; returns how many bytes that was. See [`Writer::read_from`].
+    ///
+    /// # Errors
+    /// Those of the writer, which has failed then.
+    pub async fn read_from(&mut self, source: &mut (impl AsyncRead + Unpin + Send)) -> Result<u64> {
+        Ok(self.writer.read_from(source).await?)
+    }
+
+    /// Bytes taken so far; see [`Writer::position`].
+    pub fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
+    /// The progress figures.
+    pub fn progress(&self) -> Progress {
+        self.writer.progress()
+    }
+
+    /// Ends the file: all its bytes are at the store, nothing is visible, and the attempt's commit includes it. Returns the
+    /// checksum, which [covers](Checksum::covers) all bytes.
+    ///
+    /// # Cancellation
+    /// The file does not count; the end of the attempt or of the job abandons its upload.
+    ///
+    /// # Errors
+    /// Those of [`Writer::prepare`] and of writing the record: the file does not count. [`ErrorKind::Closed`] once the job's
+    /// lifetime is over.
+    pub async fn close(self) -> Result<Checksum> {
+        let Self { job, writer, open, key, until } = self;
+        let lifetime = remaining(until).ok_or_else(|| job.refused(ErrorKind::Closed, OVERDUE))?;
+        let pending = writer.prepare().lifetime(lifetime).await?;
+        if let Err(error) = job.write(&open.record, UploadRecord::Closed(pending.clone()).to_json(&key)).await
+        {
+            // The first error is reported; the record, old or new, names the upload.
+            let _ = job.store.abandon(&pending).await;
+            return Err(error);
+        }
+        let checksum = pending.checksum();
+        let file = TaskFile { record: open.record.clone(), pending };
+        open.files.lock().insert(open.record.clone(), FileState::Closed(key, file));
+        Ok(checksum)
+    }
+
+    /// Discards the file and waits until the store has released the upload.
+    ///
+    /// # Errors
+    /// Those of [`Writer::abort`]; the end of the attempt or of the job abandons the upload then.
+    pub async fn abort(self) -> Result {
+        self.writer.abort().await?;
+        Ok(self.job.store.delete(&self.open.record).await?)
+    }
+}
+
+const OVERDUE: &str = "the lifetime of the job is over: its uploads may be gone";
+
+/// The time until then; `None` if there is none.
+fn remaining(until: SystemTime) -> Option<Duration> {
+    until.duration_since(SystemTime::now()).ok().filter(|left| !left.is_zero())
+}

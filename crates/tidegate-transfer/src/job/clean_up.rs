@@ -1,0 +1,167 @@
+//! Ends the uploads of a job by their records, and removes its work path.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use tidegate::location::Location;
+use tidegate::store::SetProgress;
+use tidegate::sweep::Process;
+use tidegate::upload::{Pending, Unpublished};
+use tidegate::{ErrorKind, Object};
+
+use super::commit::tokens;
+use super::record::UploadRecord;
+use super::work_path::AT_ONCE;
+use super::{Job, Result};
+use crate::copy::emptied::EmptiedDirectories;
+
+/// Times of a store's objects and sessions may be in whole seconds.
+const COARSE: Duration = Duration::from_secs(2);
+
+/// What became of the uploads of some records.
+#[derive(Debug, Default)]
+pub(super) struct EndedUploads {
+    /// How many are abandoned now, or were before.
+    pub(super) abandoned: u64,
+    /// How many had been published, and stay.
+    pub(super) visible: u64,
+    /// The keys of records that can't be read.
+    pub(super) unreadable: Vec<String>,
+    /// Records of uploads that may have been opened, and the keys of their files.
+    pub(super) opening: Vec<(Object, String)>,
+}
+
+/// The end of one upload.
+enum Ended {
+    Abandoned,
+    Visible,
+    Unreadable(String),
+    Opening(Object, String),
+    /// The record is gone: another process has ended its upload.
+    Gone,
+}
+
+impl Job {
+    /// Abandons every upload of the job but those of the records in `kept`, and removes the work path.
+    pub(super) async fn clean_up(&self, kept: &HashSet<String>) -> Result<EndedUploads> {
+        let mut records = self.list(&self.records()).await?;
+        records.retain(|record| !kept.contains(&record.key));
+        let mut ended = self.end_recorded(&records).await?;
+        for (record, key) in std::mem::take(&mut ended.opening) {
+            ended.abandoned += self.end_unknown(&record, &key).await?;
+        }
+        // The settings and the pointer tell other processes how far the job is, see `standing`.
+        let last = [self.settings_key(), self.pointer()];
+        let listed = self.list(&self.work_path()).await?;
+        let keys: Vec<String> =
+            listed.into_iter().map(|object| object.key).filter(|key| !last.contains(key)).collect();
+        self.store.delete_many(keys.iter().cloned()).await.into_result()?;
+        for key in &last {
+            self.store.delete(key).await?;
+        }
+        self.remove_directories(keys.iter().chain(&last)).await;
+        Ok(ended)
+    }
+
+    /// On a disk, removes the directories of the work path that these files have left empty.
+    async fn remove_directories(&self, files: impl Iterator<Item = &String>) {
+        if !self.store.is_local() {
+            return;
+        }
+        let root = PathBuf::from(self.store.location());
+        let emptied = EmptiedDirectories::default();
+        files.for_each(|file| emptied.add_parent_of(&root.join(file)));
+        let work_path = Location::Local { path: root.join(self.work_path()) };
+        if let Err(error) = emptied.remove(&work_path, false).await {
+            tracing::warn!(%error, "directories of a job that has ended could not be removed");
+        }
+    }
+
+    /// Abandons the uploads of these records. All are tried before the first error is returned.
+    pub(super) async fn end_recorded(&self, records: &[Object]) -> Result<EndedUploads> {
+        let ends: Vec<_> = records.iter().map(|record| self.end(record)).collect();
+        let ends: Vec<Result<Ended>> = stream::iter(ends).buffer_unordered(AT_ONCE).collect().await;
+        let mut ended = EndedUploads::default();
+        for end in ends {
+            match end? {
+                Ended::Abandoned => ended.abandoned += 1,
+                Ended::Visible => ended.visible += 1,
+                Ended::Unreadable(key) => ended.unreadable.push(key),
+                Ended::Opening(record, key) => ended.opening.push((record, key)),
+                Ended::Gone => {}
+            }
+        }
+        ended.unreadable.sort_unstable();
+        Ok(ended)
+    }
+
+    async fn end(&self, record: &Object) -> Result<Ended> {
+        let Some(text) = self.read(&record.key).await? else { return Ok(Ended::Gone) };
+        match UploadRecord::from_json(&text) {
+            None => Ok(Ended::Unreadable(record.key.clone())),
+            Some(UploadRecord::Opening { key }) => Ok(Ended::Opening(record.clone(), key)),
+            Some(UploadRecord::Open(point)) => self.abandon((&point).into()).await,
+            Some(UploadRecord::Closed(pending)) => self.abandon((&pending).into()).await,
+        }
+    }
+
+    async fn abandon(&self, upload: Unpublished<'_>) -> Result<Ended> {
+        let abandoned = match upload {
+            Unpublished::Pending(pending) => self.store.abandon(pending).await,
+            Unpublished::Resumable(point) => self.store.abandon(point).await,
+            _ => Ok(()),
+        };
+        match abandoned {
+            Ok(()) => Ok(Ended::Abandoned),
+            Err(error) if error.kind() == ErrorKind::Closed => Ok(Ended::Visible),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Aborts the sessions that a process may have opened for this record, and died before it wrote down the id: those of the
+    /// record's key that began after the record, that wait for no commit, and that no process on this machine is at work on.
+    /// Returns how many there were.
+    async fn end_unknown(&self, record: &Object, key: &str) -> Result<u64> {
+        let Some(written) = record.modified else { return Ok(0) };
+        let since = written.checked_sub(COARSE).unwrap_or(written);
+        let found = self.store.unfinished(key).try_collect::<Vec<_>>().await;
+        let found = match found {
+            // The store lists no uploads, and discards those that are not committed.
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(0),
+            found => found?,
+        };
+        let mut aborted = 0;
+        for unfinished in found {
+            let open = &unfinished.open;
+            let is_ours = open.session.key == key
+                && open.started.is_some_and(|started| started >= since)
+                && open.kept_until.is_none_or(|until| until < SystemTime::now())
+                && !matches!(unfinished.process, Process::Live(_));
+            if !is_ours {
+                continue;
+            }
+            match self.store.abort_session(&open.session).await {
+                Ok(()) => aborted += 1,
+                Err(error) if error.kind() == ErrorKind::SessionLost => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(aborted)
+    }
+
+    /// Whether the job's set has these uploads, or they are published. If not, abandons them.
+    pub(super) async fn keeps(&self, uploads: &[Pending]) -> Result<bool> {
+        if let SetProgress::Begun(set) = self.store.find_set(&self.pointer()).await? {
+            let tokens = tokens(&set);
+            return Ok(uploads.iter().all(|pending| tokens.contains(pending.token())));
+        }
+        for pending in uploads {
+            if !matches!(self.abandon(pending.into()).await?, Ended::Visible) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

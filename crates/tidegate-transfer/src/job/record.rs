@@ -1,0 +1,131 @@
+//! The JSON of a work path: the record of one upload, and the manifest of one task.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tidegate::upload::{Pending, Resumable};
+
+/// The version of the JSON that this version writes, and the latest that it reads.
+pub(super) const VERSION: u32 = 1;
+
+/// What is known of one upload of an attempt. Each state replaces the one before it, in one object.
+#[derive(Clone, Debug)]
+pub(super) enum UploadRecord {
+    /// Its session may have been opened; the id is not known.
+    Opening { key: String },
+    /// Its session is open.
+    Open(Resumable),
+    /// All its bytes are at the store.
+    Closed(Pending),
+}
+
+/// An upload record as JSON.
+#[derive(Serialize, Deserialize)]
+struct RecordText {
+    version: u32,
+    /// Relative to the output directory.
+    key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open: Option<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closed: Option<serde_json::Value>,
+}
+
+impl UploadRecord {
+    /// `key` is that of the file, relative to the output directory.
+    pub(super) fn to_json(&self, key: &str) -> String {
+        let (mut open, mut closed) = (None, None);
+        match self {
+            Self::Opening { .. } => {}
+            Self::Open(point) => open = Some(value(&point.to_json())),
+            Self::Closed(pending) => closed = Some(value(&pending.to_json())),
+        }
+        let text = RecordText { version: VERSION, key: key.to_owned(), open, closed };
+        serde_json::to_string(&text).unwrap_or_default()
+    }
+
+    /// `None` if the text is no record that this version reads.
+    pub(super) fn from_json(text: &[u8]) -> Option<Self> {
+        let RecordText { key, open, closed, .. } = versioned(text)?;
+        Some(match (open, closed) {
+            (_, Some(pending)) => Self::Closed(Pending::from_json(&pending.to_string()).ok()?),
+            (Some(point), None) => Self::Open(Resumable::from_json(&point.to_string()).ok()?),
+            (None, None) => Self::Opening { key },
+        })
+    }
+}
+
+/// A file of a task: an upload, and the key of its record.
+#[derive(Clone, Debug)]
+pub(super) struct TaskFile {
+    pub(super) record: String,
+    pub(super) pending: Pending,
+}
+
+/// The uploads of the attempt of a task that counts.
+#[derive(Clone, Debug)]
+pub(super) struct TaskManifest {
+    pub(super) job: String,
+    pub(super) task: String,
+    pub(super) attempt: String,
+    pub(super) files: Vec<TaskFile>,
+}
+
+/// A task manifest as JSON.
+#[derive(Serialize, Deserialize)]
+struct ManifestText {
+    version: u32,
+    job: String,
+    task: String,
+    attempt: String,
+    files: Vec<FileText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FileText {
+    record: String,
+    pending: serde_json::Value,
+}
+
+impl TaskManifest {
+    pub(super) fn to_json(&self) -> String {
+        let file = |file: &TaskFile| FileText {
+            record: file.record.clone(),
+            pending: value(&file.pending.to_json()),
+        };
+        let text = ManifestText {
+            version: VERSION,
+            job: self.job.clone(),
+            task: self.task.clone(),
+            attempt: self.attempt.clone(),
+            files: self.files.iter().map(file).collect(),
+        };
+        serde_json::to_string(&text).unwrap_or_default()
+    }
+
+    /// `None` if the text is no task manifest that this version reads.
+    pub(super) fn from_json(text: &[u8]) -> Option<Self> {
+        let ManifestText { job, task, attempt, files, .. } = versioned(text)?;
+        let file = |file: FileText| {
+            let pending = Pending::from_json(&file.pending.to_string()).ok()?;
+            Some(TaskFile { record: file.record, pending })
+        };
+        Some(Self { job, task, attempt, files: files.into_iter().map(file).collect::<Option<_>>()? })
+    }
+}
+
+/// Reads JSON of a version that this version knows.
+pub(super) fn versioned<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let Versioned { version } = serde_json::from_slice(text).ok()?;
+    if version > VERSION {
+        return None;
+    }
+    serde_json::from_slice(text).ok()
+}
+
+fn value(json: &str) -> serde_json::Value {
+    serde_json::from_str(json).unwrap_or_default()
+}

@@ -1,0 +1,111 @@
+//! All jobs of an output directory: those that were begun are brought to their end.
+
+use futures::TryStreamExt;
+use tidegate::store::SetProgress;
+use tidegate::{Entry, ErrorKind, Store};
+
+use super::work_path::{Standing, WORK_PATH};
+use super::{CommittedJob, Job, JobAbort, Result};
+
+/// A job of an output directory, and what was done with it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FoundJob {
+    /// The id.
+    pub id: String,
+    /// What was done, or why it could not be.
+    pub outcome: Result<JobOutcome>,
+}
+
+/// What was done with a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobOutcome {
+    /// It is complete.
+    Committed(CommittedJob),
+    /// Its set was not begun. It may be at work: it is left alone.
+    NotBegun,
+    /// It is given up, or what was left of a job that is over is removed.
+    Ended(JobAbort),
+}
+
+/// Brings every job of `out` to its end whose set was begun, or whose end was interrupted. Jobs that are not begun are left
+/// alone. A job that fails does not keep the others.
+///
+/// May be repeated, by any process, while jobs are at work.
+///
+/// # Cancellation
+/// Any job may be anywhere on its way: repeat it.
+///
+/// # Errors
+/// Those of listing `out`; each job has its own.
+pub async fn roll_forward(out: &Store) -> Result<Vec<FoundJob>> {
+    let mut found = Vec::new();
+    for job in jobs(out).await? {
+        if let Some(outcome) = job.roll_forward().await.transpose() {
+            found.push(FoundJob { id: job.id, outcome });
+        }
+    }
+    Ok(found)
+}
+
+/// Gives up every job of `out` whose set is not begun, see [`Job::abort`]. A job that is at work fails.
+///
+/// # Cancellation
+/// Any job may be anywhere on its way: repeat it.
+///
+/// # Errors
+/// Those of listing `out`; each job has its own.
+pub async fn abandon_unfinished(out: &Store) -> Result<Vec<FoundJob>> {
+    let mut found = Vec::new();
+    for job in jobs(out).await? {
+        if let Some(outcome) = job.give_up().await.transpose() {
+            found.push(FoundJob { id: job.id, outcome });
+        }
+    }
+    Ok(found)
+}
+
+/// The jobs that have a work path below `out`.
+async fn jobs(out: &Store) -> Result<Vec<Job>> {
+    let entries: Vec<Entry> = out.list(WORK_PATH).recursive(false).try_collect().await?;
+    let id = |entry: &Entry| Some(entry.key().strip_prefix(WORK_PATH)?.strip_suffix('/')?.to_owned());
+    // A name that is no id is another program's.
+    Ok(entries.iter().filter_map(id).filter_map(|id| Job::new(out, id).ok()).collect())
+}
+
+impl Job {
+    /// `None` if there is nothing of the job.
+    async fn roll_forward(&self) -> Result<Option<JobOutcome>> {
+        match self.store.find_set(&self.pointer()).await? {
+            SetProgress::Begun(_) | SetProgress::Complete(_) => return self.complete().await,
+            SetProgress::NotBegun => {}
+            // Of an attempt that came too late, or of the job.
+            _ => match self.give_up().await? {
+                Some(JobOutcome::Ended(JobAbort::Begun)) => return self.complete().await,
+                ended => return Ok(ended),
+            },
+        }
+        match self.standing().await? {
+            Standing::Begun => self.complete().await,
+            // A job without files has no set: its end was interrupted.
+            Standing::Open(_) if self.read_success().await?.is_some() => self.complete().await,
+            Standing::Open(_) => Ok(Some(JobOutcome::NotBegun)),
+            // Also what an attempt has left that came too late.
+            Standing::BeingAborted | Standing::Gone => self.give_up().await,
+        }
+    }
+
+    async fn complete(&self) -> Result<Option<JobOutcome>> {
+        Ok(Some(JobOutcome::Committed(self.commit().await?)))
+    }
+
+    async fn give_up(&self) -> Result<Option<JobOutcome>> {
+        match self.abort().await {
+            Ok(ended) => Ok(Some(JobOutcome::Ended(ended))),
+            // Another process has just removed it, or it is an empty directory of a disk.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `_SUCCESS`, the object that says that a job is complete.
+
+use serde::{Deserialize, Serialize};
+use tidegate::store::PointedObject;
+use tidegate::upload::Pending;
+use tidegate::{ErrorKind, Store};
+
+use super::commit::CommittedJob;
+use super::record::{VERSION, versioned};
+use super::{Job, Result};
+
+/// The key, in the output directory, of the object that is written when all files of a job are published. Its JSON has the
+/// job's id, the numbers of files and bytes, and the key, size and checksum of each file.
+pub const SUCCESS: &str = "_SUCCESS";
+
+/// The content of `_SUCCESS`.
+#[derive(Serialize, Deserialize)]
+struct SuccessText {
+    version: u32,
+    job: String,
+    files: u64,
+    bytes: u64,
+    objects: Vec<PublishedFile>,
+}
+
+/// A file that a job has published.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PublishedFile {
+    /// In the bucket.
+    key: String,
+    size: u64,
+    checksum: String,
+}
+
+impl From<&Pending> for PublishedFile {
+    fn from(pending: &Pending) -> Self {
+        Self { key: pending.key().to_owned(), size: pending.size(), checksum: pending.checksum().to_string() }
+    }
+}
+
+impl From<PointedObject> for PublishedFile {
+    fn from(object: PointedObject) -> Self {
+        Self { key: object.key, size: object.size, checksum: object.checksum }
+    }
+}
+
+/// The id of the job that has written the `_SUCCESS` of `out`; `None` if there is none, or another program's.
+///
+/// # Errors
+/// Those of the store.
+pub async fn last_completed(out: &Store) -> Result<Option<String>> {
+    let text = match out.get(SUCCESS).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    Ok(versioned::<SuccessText>(&text).map(|success| success.job))
+}
+
+impl CommittedJob {
+    pub(super) fn of(files: &[PublishedFile]) -> Self {
+        let bytes = files.iter().map(|file| file.size).sum();
+        Self { objects: files.len() as u64, bytes, abandoned: 0, unreadable: Vec::new() }
+    }
+}
+
+impl Job {
+    pub(super) async fn write_success(&self, files: Vec<PublishedFile>) -> Result {
+        let CommittedJob { objects, bytes, .. } = CommittedJob::of(&files);
+        let text =
+            SuccessText { version: VERSION, job: self.id.clone(), files: objects, bytes, objects: files };
+        self.write(SUCCESS, serde_json::to_string(&text).unwrap_or_default()).await.map(drop)
+    }
+
+    /// What `_SUCCESS` says, if it is that of this job.
+    pub(super) async fn read_success(&self) -> Result<Option<CommittedJob>> {
+        let Some(text) = self.read(SUCCESS).await? else { return Ok(None) };
+        // Other programs write an empty object of this name, and other jobs of this directory one of theirs.
+        let ours = versioned::<SuccessText>(&text).filter(|success| success.job == self.id);
+        Ok(ours.map(|success| CommittedJob::of(&success.objects)))
+    }
+}

@@ -1,0 +1,247 @@
+//! Processes that share a bucket, and die at any of their requests: when it is sent, or when its answer comes.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use tidegate::backend::memory::Memory;
+use tidegate::backend::{
+    Admin, Attempt, Backend, Body, BulkDelete, Entry, Fault, FaultKind, Held, Info, Listing, OpenSession,
+    PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+};
+use tidegate::checksum::Checksum;
+use tidegate::payload::Payload;
+use tidegate::{Object, Store, Tidegate};
+use tokio::sync::watch;
+use tokio::task::yield_now;
+
+/// A bucket in memory, which outlives the processes that use it.
+#[derive(Debug)]
+pub(super) struct Bucket(Arc<Memory>);
+
+impl Bucket {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Memory::new("test")))
+    }
+
+    /// A process that dies when it has made so many steps: requests that it sent, and answers that came.
+    pub(super) fn process(&self, dies_after: u64) -> Process {
+        let reach = Arc::new(Reach {
+            bucket: self.0.clone(),
+            steps: watch::Sender::new(0),
+            dies_after: dies_after.into(),
+        });
+        let tide = Tidegate::builder().memory(32 << 20).build().expect("an engine");
+        let out = tide.store(reach.clone()).within("out");
+        Process { reach, out }
+    }
+
+    /// A process that lives on.
+    pub(super) fn immortal(&self) -> Process {
+        self.process(u64::MAX - 1)
+    }
+
+    fn root(&self) -> Store {
+        Tidegate::builder().build().expect("an engine").store(self.0.clone())
+    }
+
+    /// The keys that a reader sees, and all others.
+    pub(super) async fn keys(&self) -> (Vec<String>, Vec<String>) {
+        let listed: Vec<Entry> = self.root().list("").try_collect().await.expect("a listing");
+        let keys = listed.into_iter().map(|entry| entry.key().to_owned());
+        keys.partition(|key| !key.starts_with(".tidegate/") && !key.contains("__tidegate_"))
+    }
+
+    pub(super) async fn sessions(&self) -> Vec<String> {
+        let open: Vec<OpenSession> = self.root().sessions("").try_collect().await.expect("a listing");
+        open.into_iter().map(|open| open.session.key).collect()
+    }
+
+    pub(super) async fn content(&self, key: &str) -> Vec<u8> {
+        self.root().get(key).await.expect("an object").to_vec()
+    }
+}
+
+/// A process that uses the bucket.
+#[derive(Debug)]
+pub(super) struct Process {
+    reach: Arc<Reach>,
+    pub(super) out: Store,
+}
+
+impl Process {
+    /// Does `work` until it is done or the process is dead. `None` if it is dead.
+    pub(super) async fn live<T>(&self, work: impl AsyncFnOnce(Store) -> T) -> Option<T> {
+        let mut steps = self.reach.steps.subscribe();
+        let dies_after = self.reach.dies_after.load(SeqCst);
+        let done = tokio::select! {
+            biased;
+            _ = steps.wait_for(|steps| *steps > dies_after) => None,
+            done = work(self.out.clone()) => Some(done),
+        };
+        // The engine's requests are not part of `work`.
+        done.filter(|_| !self.reach.is_dead())
+    }
+
+    /// Has the process die after so many steps more.
+    pub(super) fn die_in(&self, steps: u64) {
+        self.reach.dies_after.store(*self.reach.steps.borrow() + steps, SeqCst);
+    }
+
+    /// Kills the process: none of its requests has an effect any more.
+    pub(super) fn kill(&self) {
+        self.reach.steps.send_replace(u64::MAX);
+    }
+
+    /// Waits until the process has made so many steps, or is dead.
+    pub(super) async fn steps(&self, count: u64) {
+        let mut steps = self.reach.steps.subscribe();
+        steps.wait_for(|steps| *steps >= count).await.expect("a process");
+    }
+}
+
+/// The way of one process to the bucket.
+#[derive(Debug)]
+struct Reach {
+    bucket: Arc<Memory>,
+    steps: watch::Sender<u64>,
+    dies_after: AtomicU64,
+}
+
+impl Reach {
+    fn is_dead(&self) -> bool {
+        *self.steps.borrow() > self.dies_after.load(SeqCst)
+    }
+
+    async fn step(&self) -> Result<(), Fault> {
+        yield_now().await;
+        self.steps.send_modify(|steps| *steps = steps.saturating_add(1));
+        match self.is_dead() {
+            false => Ok(()),
+            true => Err(Fault::new(FaultKind::Denied, "the process is dead")),
+        }
+    }
+
+    /// Sends a request, and waits for its answer.
+    async fn send<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        self.step().await?;
+        let answer = request.await;
+        self.step().await?;
+        answer
+    }
+
+    fn parts_of_bucket(&self) -> &dyn Parts {
+        self.bucket.parts().expect("a store with parts")
+    }
+}
+
+#[async_trait]
+impl Backend for Reach {
+    fn info(&self) -> &Info {
+        self.bucket.info()
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.send(self.bucket.put(key, payload, options, attempt)).await
+    }
+
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        self.send(self.bucket.head(key, attempt)).await
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        self.send(self.bucket.get(key, range, same, attempt)).await
+    }
+
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
+        self.send(self.bucket.delete(key, same, attempt)).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        self.bucket.list(prefix, recursive)
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        self.bucket.server_copy()
+    }
+
+    fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
+        None
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for Reach {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        self.send(self.parts_of_bucket().open(key, options, origin, attempt)).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        source: PartSource<'_>,
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
+        self.send(self.parts_of_bucket().part(session, number, offset, source, attempt)).await
+    }
+
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        self.send(self.parts_of_bucket().stored_parts(session, attempt)).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.send(self.parts_of_bucket().complete(session, parts, checksum, options, attempt)).await
+    }
+
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        self.send(self.parts_of_bucket().abort(session, attempt)).await
+    }
+}
+
+#[async_trait]
+impl Admin for Reach {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
+        self.bucket.admin().expect("a store with listings").sessions(prefix)
+    }
+
+    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {
+        self.send(self.bucket.admin().expect("a store with listings").held(session, attempt)).await
+    }
+}

@@ -1,0 +1,188 @@
+//! The work path of a job: its keys, the settings, and how far the job is.
+
+use std::time::{Duration, SystemTime};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
+use tidegate::store::SetProgress;
+use tidegate::{Entry, ErrorKind, Object};
+
+use super::record::{TaskManifest, VERSION, versioned};
+use super::{Job, Result};
+
+/// The beginning of the name of a work path.
+pub(super) const WORK_PATH: &str = "__tidegate_";
+
+/// Objects of the work path that are read, and uploads that are ended, at the same time; the engine's limits hold as well.
+pub(super) const AT_ONCE: usize = 64;
+
+/// The most bytes that the task manifests of a job have together: the driver holds them in memory. A file of one part has
+/// about 700.
+pub(super) const MOST_MANIFESTS: u64 = 64 << 20;
+
+/// The content of `job.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Settings {
+    version: u32,
+    job: String,
+    /// In seconds since 1970.
+    created: u64,
+    until: u64,
+    pub(super) success_marker: bool,
+    pub(super) phase: Phase,
+}
+
+/// What the job's processes are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Phase {
+    /// Tasks write; a driver may commit.
+    Open,
+    /// The job is being given up: no attempt is committed any more, and no driver begins the set.
+    BeingAborted,
+}
+
+impl Settings {
+    pub(super) fn new(job: &str, lifetime: Duration, success_marker: bool) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let until = now.saturating_add(lifetime.as_secs());
+        Self {
+            version: VERSION,
+            job: job.to_owned(),
+            created: now,
+            until,
+            success_marker,
+            phase: Phase::Open,
+        }
+    }
+
+    /// When the uploads of the job end.
+    pub(super) fn until(&self) -> SystemTime {
+        let since = Duration::from_secs(self.until);
+        SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// How far a job is.
+#[derive(Clone, Debug)]
+pub(super) enum Standing {
+    /// Its set is not begun.
+    Open(Settings),
+    /// Its set is begun, complete, or being given up.
+    Begun,
+    BeingAborted,
+    /// It has no settings: it was completed, given up, or never set up.
+    Gone,
+}
+
+impl Job {
+    pub(super) fn work_path(&self) -> String {
+        format!("{WORK_PATH}{}/", self.id)
+    }
+
+    pub(super) fn settings_key(&self) -> String {
+        format!("{}job.json", self.work_path())
+    }
+
+    pub(super) fn pointer(&self) -> String {
+        format!("{}commit.json", self.work_path())
+    }
+
+    pub(super) fn tasks(&self) -> String {
+        format!("{}tasks/", self.work_path())
+    }
+
+    pub(super) fn task_key(&self, task: &str) -> String {
+        format!("{}{task}.json", self.tasks())
+    }
+
+    /// The beginning of the keys of all records.
+    pub(super) fn records(&self) -> String {
+        format!("{}attempts/", self.work_path())
+    }
+
+    /// Reads an object of the work path; `None` if it is not there.
+    pub(super) async fn read(&self, key: &str) -> Result<Option<bytes::Bytes>> {
+        match self.store.get(key).await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes an object of the work path, whatever was there.
+    pub(super) async fn write(&self, key: &str, json: String) -> Result<Object> {
+        Ok(self.store.put(key, json).content_type("application/json").await?)
+    }
+
+    /// The objects whose keys begin with `prefix`.
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Object>> {
+        let objects = self.store.list(prefix).try_filter_map(async |entry| {
+            Ok(match entry {
+                Entry::Object(object) => Some(object),
+                _ => None,
+            })
+        });
+        Ok(objects.try_collect().await?)
+    }
+
+    pub(super) async fn settings(&self) -> Result<Option<Settings>> {
+        let key = self.settings_key();
+        let Some(text) = self.read(&key).await? else { return Ok(None) };
+        match versioned::<Settings>(&text).filter(|settings| settings.job == self.id) {
+            Some(settings) => Ok(Some(settings)),
+            None => {
+                let message =
+                    "this is not the job's settings, or they are those of a later version of Tidegate";
+                Err(self.refused_object(ErrorKind::InvalidInput, &key, message))
+            }
+        }
+    }
+
+    /// How far the job is. The set is looked for before the settings, because a job that is complete loses its settings
+    /// before its pointer: if there is no set, and then there are settings, the set was not begun when it was looked for.
+    pub(super) async fn standing(&self) -> Result<Standing> {
+        let SetProgress::NotBegun = self.store.find_set(&self.pointer()).await? else {
+            return Ok(Standing::Begun);
+        };
+        Ok(match self.settings().await? {
+            Some(settings) if settings.phase == Phase::Open => Standing::Open(settings),
+            Some(_) => Standing::BeingAborted,
+            None => Standing::Gone,
+        })
+    }
+
+    /// Reads the manifests of all tasks; `None` if one that was listed is gone, because another process removes the work
+    /// path.
+    pub(super) async fn read_tasks(&self) -> Result<Option<Vec<TaskManifest>>> {
+        let listed = self.list(&self.tasks()).await?;
+        let bytes: u64 = listed.iter().map(|object| object.size).sum();
+        if bytes > MOST_MANIFESTS {
+            let message = format!(
+                "the manifests of its tasks have {bytes} bytes, and a driver reads up to {MOST_MANIFESTS}: write fewer files"
+            );
+            return Err(self.refused(ErrorKind::TooLarge, message));
+        }
+        let reads: Vec<_> = listed.iter().map(|object| self.read_task(&object.key)).collect();
+        let read: Vec<_> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+        Ok(read.into_iter().collect())
+    }
+
+    async fn read_task(&self, key: &str) -> Result<Option<TaskManifest>> {
+        let Some(text) = self.read(key).await? else { return Ok(None) };
+        let is_ours =
+            |manifest: &TaskManifest| manifest.job == self.id && self.task_key(&manifest.task) == key;
+        match TaskManifest::from_json(&text).filter(is_ours) {
+            Some(manifest) => Ok(Some(manifest)),
+            None => {
+                let message = "this is no manifest of a task of this job, or it is one of a later version of Tidegate: \
+                     nothing is published";
+                Err(self.refused_object(ErrorKind::InvalidInput, key, message))
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+"""Distributed jobs: `commit --job`, `abandon --job`, and kills of their programs."""
+
+import pytest
+
+from harness.command import CommandLine
+from harness.lines import one_sentence
+from harness.s3 import Bucket, GoogleBucket
+from job_kills import kills_of_jobs, program
+
+
+@pytest.fixture(params=["minio", "google", "disk"])
+def place(request, tmp_path):
+    """The URL of an output directory, the environment to reach it with, and all keys below it."""
+    if request.param == "disk":
+        out = tmp_path / "out"
+        files = lambda: sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())  # noqa: E731
+        return str(out), {}, files
+    if request.param == "google":
+        bucket = GoogleBucket(request.getfixturevalue("embedded").endpoint, "http")
+    else:
+        bucket = Bucket(request.getfixturevalue(request.param).endpoint)
+    return bucket.url("out"), bucket.env, lambda: sorted(key.removeprefix("out/") for key in bucket.keys())
+
+
+@pytest.fixture
+def job():
+    run = CommandLine(program())
+    yield run
+    run.stop()
+
+
+def test_jobs_are_completed_or_given_up_from_the_directory_alone(tidegate, job, place):
+    out, env, keys = place
+    for name in ("one", "two"):
+        assert job("set-up", out, name, env=env).exit == 0
+        run = job("task", out, name, "task", "attempt", "2", env=env)
+        assert run.exit == 0, run
+    before = keys()
+    run = tidegate("commit", "--job", out, "--json", env=env)
+    assert run.exit == 3 and [line["state"] for line in run.json] == ["not_begun"] * 2, run
+    assert "one, two" in run.err and "abandon --job" in run.err, run
+    assert keys() == before, "a job that is at work was changed"
+    run = tidegate("abandon", "--job", out, "--id", "two", "--json", env=env)
+    assert run.exit == 0 and (run.json[0]["state"], run.json[0]["abandoned"]) == ("abandoned", 2), run
+    one_sentence(tidegate("abandon", "--job", out, "--id", "two", env=env), "two", "no such job", exit=3)
+    one_sentence(tidegate("abandon", "--job", out, "--id", "a/b", env=env), "id of a job", exit=2)
+    run = job("commit", out, "one", env=env)
+    assert run.exit == 0 and run.text == "2 files\n", run
+    assert keys() == ["_SUCCESS", "task-0.csv", "task-1.csv"]
+    run = tidegate("commit", "--job", out, env=env)
+    assert run.exit == 0 and "one" in run.err, run
+    one_sentence(tidegate("abandon", "--job", out, env=env), "no job", exit=3)
+
+
+def test_a_directory_without_jobs_is_an_error(tidegate, embedded_bucket):
+    env = embedded_bucket.env
+    embedded_bucket.put("out/_SUCCESS", b"")
+    one_sentence(tidegate("commit", "--job", embedded_bucket.url("out"), env=env), "there is no job", exit=3)
+    for wrong in (("commit", "--job", embedded_bucket.url("out"), "file.json"), ("abandon", "--id", "one")):
+        run = tidegate(*wrong, env=env)
+        assert run.exit == 2 and "--job" in run.err, run
+
+
+@pytest.mark.parametrize("name", ["minio", "embedded"])
+def test_kills_of_executors_and_drivers(request, name):
+    endpoint, is_minio = request.getfixturevalue(name).endpoint, name == "minio"
+    seen = kills_of_jobs(lambda: Bucket(endpoint), kills=30, seed=1, may_lose=is_minio)
+    assert seen.executors > 0 and seen.drivers > 0 and seen.committed > 0, seen
