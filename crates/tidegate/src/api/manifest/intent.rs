@@ -166,7 +166,7 @@ impl Store {
 
     /// The objects that a pointer names; `None` if it is not there.
     pub(super) async fn pointed_objects(&self, pointer: &str) -> Result<Option<Vec<PointedObject>>> {
-        let Some((_, bytes)) = self.find(pointer).await? else { return Ok(None) };
+        let Some((_, bytes)) = self.read_small(pointer).await? else { return Ok(None) };
         match serde_json::from_slice::<Pointer>(&bytes) {
             Ok(found) => Ok(Some(found.objects)),
             Err(_) => {
