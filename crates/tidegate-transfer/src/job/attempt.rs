@@ -16,7 +16,7 @@ use super::clean_up::EndedUploads;
 use super::record::{TaskFile, TaskManifest, UploadRecord};
 use super::success::SUCCESS;
 use super::work_path::{Settings, Standing, WORK_PATH};
-use super::{Job, Result};
+use super::{Job, JobError, Result};
 
 /// One attempt of a task, in one process; from [`Job::attempt`]. Several attempts of a task may run at the same time, on any
 /// machines: the files of the last one that [commits](Self::commit) count.
@@ -101,8 +101,8 @@ impl Job {
         })
     }
 
-    /// Gives an attempt up: abandons its uploads, of any process, by their records. An upload that another process is just opening
-    /// is left to the end of the self.
+    /// Gives an attempt up: abandons its uploads, of any process, by their records. An upload that another process is just
+    /// opening is left to the end of the job.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if a record can't be read; the other uploads are abandoned. Otherwise those of the store:
@@ -113,25 +113,40 @@ impl Job {
         if matches!(self.standing().await?, Standing::Begun) {
             return Ok(AttemptAbort::JobBegun);
         }
-        let key = self.task_key(task);
-        let counts = self.read(&key).await?.and_then(|text| TaskManifest::from_json(&text));
-        if counts.is_some_and(|counts| counts.attempt == attempt) {
+        if let Some((manifest, text)) = self.find(&self.task_key(task)).await?
+            && TaskManifest::from_json(&text).is_some_and(|manifest| manifest.attempt == attempt)
+        {
             // A driver may have read the manifest already, so that the uploads may be in its set.
-            self.store.delete(&key).await?;
+            self.remove_manifest(task, &manifest).await?;
             return Ok(AttemptAbort::LeftToJob);
         }
-        let records = self.list(&self.attempt_records(attempt)).await?;
-        let EndedUploads { abandoned, unreadable, opening, .. } = self.end_recorded(&records).await?;
-        let kept =
-            |key: &String| unreadable.contains(key) || opening.iter().any(|(record, _)| record.key == *key);
-        let ended: Vec<_> = records.into_iter().map(|record| record.key).filter(|key| !kept(key)).collect();
-        self.store.delete_many(ended).await.into_result()?;
-        match unreadable.first() {
-            None => Ok(AttemptAbort::Abandoned(abandoned)),
+        let ended = self.end_below(&self.attempt_records(attempt)).await?;
+        match ended.unreadable.first() {
+            None => Ok(AttemptAbort::Abandoned(ended.abandoned)),
             Some(key) => {
                 let message = "this is no record of an upload, or it is one of a later version of Tidegate: its upload stays";
                 Err(self.refused_object(ErrorKind::InvalidInput, key, message))
             }
+        }
+    }
+
+    /// Abandons the uploads of the records whose keys begin with `prefix`, and removes these records.
+    async fn end_below(&self, prefix: &str) -> Result<EndedUploads> {
+        let records = self.list(prefix).await?;
+        let ended = self.end_recorded(&records).await?;
+        let stays = |key: &String| {
+            ended.unreadable.contains(key) || ended.opening.iter().any(|(record, _)| record.key == *key)
+        };
+        let keys: Vec<_> = records.into_iter().map(|record| record.key).filter(|key| !stays(key)).collect();
+        self.store.delete_many(keys).await.into_result()?;
+        Ok(ended)
+    }
+
+    /// Removes the manifest of a task, if it is still this object.
+    async fn remove_manifest(&self, task: &str, manifest: &Object) -> Result {
+        match self.store.delete_if_unchanged(&self.task_key(task), manifest).await {
+            Err(error) if error.kind() == ErrorKind::Replaced => Ok(()),
+            removed => Ok(removed?),
         }
     }
 
@@ -187,7 +202,14 @@ impl TaskAttempt {
         let job = &self.job;
         let opening = UploadRecord::Opening { key: key.to_owned() };
         job.write(&open.record, opening.to_json(key)).await?;
-        let mut writer = options(job.store.writer(key)).await?;
+        let mut writer = match options(job.store.writer(key)).await {
+            Ok(writer) => writer,
+            Err(error) => {
+                // Nothing was opened. If the record stays, it does no harm.
+                let _ = job.store.delete(&open.record).await;
+                return Err(error.into());
+            }
+        };
         let recorded = async {
             let point = writer.open_session(lifetime).await?;
             if let Some(warning) = point.warning() {
@@ -250,6 +272,11 @@ impl TaskAttempt {
         self.job.abort_attempt(&self.task, &self.attempt).await
     }
 
+    /// The beginning of the keys of this value's records.
+    fn records(&self) -> String {
+        format!("{}{:016x}-", self.job.attempt_records(&self.attempt), self.run)
+    }
+
     /// How long the job's uploads still live.
     fn lifetime(&self) -> Result<Duration> {
         remaining(self.until).ok_or_else(|| self.job.refused(ErrorKind::Closed, OVERDUE))
@@ -258,7 +285,7 @@ impl TaskAttempt {
     /// Takes a place for a file of this key.
     fn reserve(&self, key: &str) -> Result<OpenFile> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let record = format!("{}{:016x}-{number}.json", self.job.attempt_records(&self.attempt), self.run);
+        let record = format!("{}{number}.json", self.records());
         let mut files = self.files.lock();
         let is_taken = files.values().any(|file| match file {
             FileState::Open(taken) | FileState::Closed(taken, _) => taken == key,
@@ -273,35 +300,23 @@ impl TaskAttempt {
     }
 
     /// Ends what an attempt has that comes too late; `manifest` is what it wrote. Succeeds if the job's set has its uploads.
-    async fn end_late(&self, files: &[TaskFile], manifest: Option<&Object>, over: super::JobError) -> Result {
+    async fn end_late(&self, files: &[TaskFile], manifest: Option<&Object>, over: JobError) -> Result {
         let job = &self.job;
-        if files.is_empty() {
-            if let Some(manifest) = manifest {
-                self.remove_manifest(manifest).await?;
+        if !files.is_empty() {
+            let pending: Vec<_> = files.iter().map(|file| file.pending.clone()).collect();
+            let set = job.store.manifest(&job.pointer(), pending.iter().cloned())?;
+            // Claims the pointer, so that no driver begins a set with these uploads meanwhile.
+            match job.store.abandon_all(&set).await {
+                Err(error) if error.kind() != ErrorKind::Closed => return Err(error.into()),
+                Err(_) if job.keeps(&pending).await? => return Ok(()),
+                _ => {}
             }
-            return Err(over);
-        }
-        let pending: Vec<_> = files.iter().map(|file| file.pending.clone()).collect();
-        let set = job.store.manifest(&job.pointer(), pending.iter().cloned())?;
-        // Claims the pointer, so that no driver begins a set with these uploads meanwhile.
-        match job.store.abandon_all(&set).await {
-            Err(error) if error.kind() == ErrorKind::Closed && job.keeps(&pending).await? => return Ok(()),
-            Err(error) if error.kind() != ErrorKind::Closed => return Err(error.into()),
-            _ => {}
         }
         if let Some(manifest) = manifest {
-            self.remove_manifest(manifest).await?;
+            job.remove_manifest(&self.task, manifest).await?;
         }
-        job.store.delete_many(files.iter().map(|file| file.record.clone())).await.into_result()?;
+        job.end_below(&self.records()).await?;
         Err(over)
-    }
-
-    /// Removes the task's manifest, if it is still the one that this attempt wrote.
-    async fn remove_manifest(&self, written: &Object) -> Result {
-        match self.job.store.delete_if_unchanged(&self.job.task_key(&self.task), written).await {
-            Err(error) if error.kind() == ErrorKind::Replaced => Ok(()),
-            removed => Ok(removed?),
-        }
     }
 }
 

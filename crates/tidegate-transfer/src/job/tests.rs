@@ -102,6 +102,8 @@ async fn a_zombie_is_refused_and_leaves_nothing() -> Result {
     job.commit().await?;
     // It has written on meanwhile.
     write(&zombie, "1", "zombie").await?;
+    drop(zombie.writer("2", |options| options).await?);
+    out.tide().settled().await;
     assert_eq!(sessions(&out).await, 1);
     assert_eq!(zombie.commit().await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!((keys(&out).await, sessions(&out).await), (vec!["0".to_owned(), "_SUCCESS".to_owned()], 0));

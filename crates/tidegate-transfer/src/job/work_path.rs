@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use tidegate::store::SetProgress;
-use tidegate::{Entry, ErrorKind, Object};
+use tidegate::{Entry, Error as StoreError, ErrorKind, Object};
 
 use super::record::{TaskManifest, VERSION, versioned};
 use super::{Job, Result};
@@ -109,6 +109,23 @@ impl Job {
     pub(super) async fn read(&self, key: &str) -> Result<Option<bytes::Bytes>> {
         match self.store.get(key).await {
             Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Describes and reads an object of the work path; `None` if it is not there.
+    pub(super) async fn find(&self, key: &str) -> Result<Option<(Object, Vec<u8>)>> {
+        let read = async {
+            let mut reader = self.store.reader(key).await?;
+            let (object, mut text) = (reader.object().clone(), Vec::<u8>::new());
+            while let Some(piece) = reader.try_next().await? {
+                text.extend_from_slice(&piece);
+            }
+            Ok::<_, StoreError>((object, text))
+        };
+        match read.await {
+            Ok(found) => Ok(Some(found)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
