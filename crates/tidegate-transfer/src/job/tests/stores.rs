@@ -138,7 +138,12 @@ async fn a_file_costs_three_requests_more_than_in_a_set_and_an_attempt_eleven() 
         job.commit().await?;
         of_job.push(requests() - before);
     }
-    assert_eq!((of_job[1] - of_job[0]) - (of_set[1] - of_set[0]), 3, "{of_set:?} {of_job:?} {:?}", server.counts().requests);
+    assert_eq!(
+        (of_job[1] - of_job[0]) - (of_set[1] - of_set[0]),
+        3,
+        "{of_set:?} {of_job:?} {:?}",
+        server.counts().requests
+    );
     assert_eq!(of_job[2] - of_job[1], 11, "{of_job:?}");
     Ok(())
 }
