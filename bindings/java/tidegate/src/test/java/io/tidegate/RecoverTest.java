@@ -56,10 +56,7 @@ class RecoverTest {
     @ParameterizedTest
     @ValueSource(strings = {"embedded", "minio", "http", "grpc"})
     void anUploadGoesOn(String server) throws Exception {
-        Store store =
-                server.length() == 4
-                        ? Servers.google(tide, server, "/recover")
-                        : Servers.open(tide, server, "/recover");
+        Store store = Servers.open(tide, server, "/recover");
         int length = (5 << 20) + 3;
         UnfinishedUpload left = left(store, "goes-on", length);
         assertEquals(Optional.of(store.location() + "/goes-on"), left.url());
