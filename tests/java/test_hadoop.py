@@ -30,10 +30,11 @@ UNAVAILABLE = {"error": {"status": 500, "code": "InternalError"}}
 # What StoreFaults in Java meets, by keys.
 FAULTS = [
     {"operation": "UploadPart|PutObject", "action": UNAVAILABLE, "key_prefix": "refused-write"},
-    {"operation": "CopyObject", "action": UNAVAILABLE, "key_prefix": "refused-copy/new/5"},
-    {"operation": "CopyObject", "action": {"delay_ms": 5000}, "key_prefix": "late-copy/new/0"},
+    {"operation": "CopyObject|UploadPartCopy", "action": UNAVAILABLE, "key_prefix": "refused-copy/new/5"},
     {"operation": "GetObject", "action": "hold_answer", "key_prefix": "held-read"},
 ]
+LATE = {"operation": "CopyObject|UploadPartCopy", "action": {"delay_ms": 5000}}
+FAULTS += [{**LATE, "key_prefix": f"{name}-copy/new/0"} for name in ("late", "interrupted", "taken", "across")]
 
 
 def maven(*arguments, limit, env=None):
@@ -60,7 +61,7 @@ def settings_of(scheme):
 
 
 def s3(endpoint):
-    """A bucket of an S3 endpoint, with the settings that users of S3A have."""
+    """A bucket of an S3 endpoint, and one of its name and `-2`, with the settings that users of S3A have."""
     reached = {
         "fs.s3a.endpoint": endpoint.url.removeprefix("http://"),
         "fs.s3a.connection.ssl.enabled": "false",
@@ -69,7 +70,9 @@ def s3(endpoint):
         "fs.s3a.access.key": endpoint.access_key,
         "fs.s3a.secret.key": endpoint.secret_key,
     }
-    return f"s3a://{Bucket(endpoint).name}", settings_of("s3a") | reached
+    bucket = Bucket(endpoint).name
+    Bucket(endpoint, f"{bucket}-2")
+    return f"s3a://{bucket}", settings_of("s3a") | reached
 
 
 def google(endpoint):
@@ -142,7 +145,7 @@ def test_contracts(compiled, reached):
 def test_faults_requests_and_the_guide(compiled, reached):
     store, env = reached
     results = list(results_of(store, env, "-Dtest=Store*", "-Dsurefire.failIfNoSpecifiedTests=false"))
-    assert len(results) == 16 and all(result == "passed" for *_, result in results), results
+    assert len(results) == 20 and all(result == "passed" for *_, result in results), results
 
 
 def test_the_guide_is_short():

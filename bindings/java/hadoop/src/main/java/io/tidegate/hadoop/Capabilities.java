@@ -15,7 +15,6 @@ final class Capabilities {
             case CommonPathCapabilities.ABORTABLE_STREAM,
                     CommonPathCapabilities.BULK_DELETE,
                     CommonPathCapabilities.ETAGS_AVAILABLE,
-                    CommonPathCapabilities.FS_CHECKSUMS,
                     CommonPathCapabilities.VIRTUAL_BLOCK_LOCATIONS ->
                     true;
             default -> ofConditions(capability);

@@ -2,6 +2,7 @@ package io.tidegate.hadoop;
 
 import io.tidegate.DeleteReport;
 import io.tidegate.Entry;
+import io.tidegate.ObjectInfo;
 import io.tidegate.TidegateException;
 
 import org.apache.hadoop.fs.Path;
@@ -18,10 +19,15 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.function.Function;
 
 /** Deletes files and directories. */
 final class Removal {
     private static final Logger LOG = LoggerFactory.getLogger(Removal.class);
+
+    /** As many keys as most stores list in one request, and S3 deletes in one. */
+    private static final int PAGE = 1000;
 
     private final Tree tree;
 
@@ -124,6 +130,65 @@ final class Removal {
         } catch (IOException e) {
             throw Failures.of(in.path(), e);
         }
+    }
+
+    /**
+     * Deletes a file, unless it was replaced.
+     *
+     * @return false if it was, and the new one stays; also if the store gives neither tags nor
+     *     versions
+     */
+    static boolean deleteIfSame(ObjectPath at, Identity same) throws IOException {
+        try {
+            Optional<ObjectInfo> found = at.store().find(at.key());
+            if (found.isPresent() && !Identity.of(found.get()).isSame(same)) {
+                return false;
+            }
+            at.store().delete(at.key());
+            return true;
+        } catch (IOException e) {
+            throw Failures.of(at.path(), e);
+        }
+    }
+
+    /**
+     * Deletes what is below a directory, and of that only the objects that are known. A store
+     * deletes by the key alone, so each page is deleted before the next one is listed.
+     *
+     * @param known the object that may be deleted, by its key below the directory
+     * @return the keys of the others, which stay
+     * @throws IOException the first failure, after all others were tried; the others are suppressed
+     *     in it
+     */
+    static List<String> deleteKnown(
+            ObjectPath directory, Function<String, Optional<Identity>> known) throws IOException {
+        List<String> others = new ArrayList<>();
+        List<String> page = new ArrayList<>();
+        IOException failure = null;
+        Entries entries = Entries.below(directory);
+        while (entries.hasNext()) {
+            page.clear();
+            for (int count = 0; count < PAGE && entries.hasNext(); count++) {
+                Entry entry = entries.next();
+                Identity found = Identity.of(entry.object().orElseThrow());
+                String below = entry.key().substring(directory.prefix().length());
+                boolean isKnown = known.apply(below).filter(found::isSame).isPresent();
+                (isKnown ? page : others).add(entry.key());
+            }
+            try {
+                directory.store().deleteAll(page).orThrow();
+            } catch (IOException e) {
+                if (failure == null) {
+                    failure = e;
+                } else {
+                    failure.addSuppressed(e);
+                }
+            }
+        }
+        if (failure != null) {
+            throw Failures.of(directory.path(), failure);
+        }
+        return others;
     }
 
     /**

@@ -27,6 +27,9 @@ record Settings(Options engine, Options store, Options write) {
     /** The size of a file's block in bytes, by which Hadoop and Spark cut files into splits. */
     static final String BLOCK_SIZE = "block_size";
 
+    /** Whether files have checksums. Copies between different file systems fail if they do. */
+    static final String CHECKSUMS = "checksums";
+
     /** Whether hflush and hsync do nothing, and do not fail. */
     static final String DOWNGRADE_SYNCABLE = "downgrade_syncable";
 
@@ -34,7 +37,8 @@ record Settings(Options engine, Options store, Options write) {
     static final String THREADS = "threads";
 
     /** The settings of the file system, which the library does not have. */
-    private static final Set<String> OWN = Set.of(BLOCK_SIZE, DOWNGRADE_SYNCABLE, THREADS);
+    private static final Set<String> OWN =
+            Set.of(BLOCK_SIZE, CHECKSUMS, DOWNGRADE_SYNCABLE, THREADS);
 
     private static final Set<String> OF_ENGINE =
             Set.of(

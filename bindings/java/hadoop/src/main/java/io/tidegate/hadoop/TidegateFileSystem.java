@@ -6,6 +6,7 @@ import io.tidegate.Writer;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.BulkDelete;
+import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.ContentSummary;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -36,7 +37,6 @@ import java.net.URI;
 import java.util.EnumSet;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 
 /**
  * A file system of the objects in S3, Google Cloud Storage or Azure Blob Storage.
@@ -46,7 +46,8 @@ import java.util.concurrent.CompletionException;
  * then deletes. Owners, permissions and times can't be set: calls that set them do nothing.
  *
  * <p>Every call that waits fails with {@link java.io.InterruptedIOException} within 100 ms after
- * its thread was interrupted. {@code docs/HADOOP.md} has the settings.
+ * its thread was interrupted, but a rename of a directory, which first takes back its copies.
+ * {@code docs/HADOOP.md} has the settings.
  */
 public final class TidegateFileSystem extends FileSystem implements IOStatisticsSource {
     private static final long DEFAULT_BLOCK_SIZE = 128L << 20;
@@ -76,6 +77,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     private Renaming renaming;
     private Workers workers;
     private TidegateOutputStream.Sync sync;
+    private boolean hasChecksums;
 
     /** As Hadoop makes it: {@link #initialize} follows. */
     public TidegateFileSystem() {}
@@ -107,6 +109,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         creation = new Creation(tree);
         removal = new Removal(tree);
         renaming = new Renaming(tree, workers);
+        hasChecksums = conf.getBoolean(Settings.name(Settings.CHECKSUMS), false);
         sync =
                 conf.getBoolean(Settings.name(Settings.DOWNGRADE_SYNCABLE), false)
                         ? TidegateOutputStream.Sync.IGNORED
@@ -172,7 +175,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         counted(StoreStatisticNames.OP_OPEN);
         statistics.incrementReadOps(1);
         return new FSDataInputStream(
-                new TidegateInputStream(at, object, policy, workers.executor(), statistics));
+                new TidegateInputStream(at, object, policy, workers, statistics));
     }
 
     /**
@@ -193,17 +196,20 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
                                 .get(OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, ""));
         ObjectPath at = locate(path);
         ObjectInfo known = object(parameters.getStatus());
-        return CompletableFuture.supplyAsync(
+        CompletableFuture<FSDataInputStream> result = new CompletableFuture<>();
+        workers.start(
                 () -> {
                     try {
-                        return known != null && known.key().equals(at.key())
-                                ? open(at, known, policy)
-                                : open(path, policy);
-                    } catch (IOException e) {
-                        throw new CompletionException(e);
+                        FSDataInputStream opened =
+                                known != null && known.key().equals(at.key())
+                                        ? open(at, known, policy)
+                                        : open(path, policy);
+                        workers.complete(() -> result.complete(opened));
+                    } catch (Throwable e) {
+                        workers.complete(() -> result.completeExceptionally(e));
                     }
-                },
-                workers.executor());
+                });
+        return result;
     }
 
     /** The object of a status; null if it has none. */
@@ -214,9 +220,13 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         return status instanceof ObjectStatus.Located located ? located.object() : null;
     }
 
+    /** {@inheritDoc} Null unless {@code fs.tidegate.checksums} is set: then nothing is asked. */
     @Override
     public FileChecksum getFileChecksum(Path path, long length) throws IOException {
         counted(StoreStatisticNames.OP_GET_FILE_CHECKSUM);
+        if (!hasChecksums) {
+            return null;
+        }
         ObjectPath at = locate(path);
         ObjectInfo file = file(at);
         // The store has none of the first bytes alone.
@@ -404,6 +414,9 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     @Override
     public boolean hasPathCapability(Path path, String capability) throws IOException {
         makeQualified(path);
+        if (capability.equalsIgnoreCase(CommonPathCapabilities.FS_CHECKSUMS)) {
+            return hasChecksums;
+        }
         return Capabilities.ofPaths(capability) || super.hasPathCapability(path, capability);
     }
 

@@ -23,7 +23,6 @@ import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Locale;
 import java.util.Objects;
-import java.util.concurrent.Executor;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.IntFunction;
@@ -45,7 +44,7 @@ final class TidegateInputStream extends FSInputStream
     private final long size;
     private final Reader ranges;
     private final Cursor cursor;
-    private final Executor executor;
+    private final Workers workers;
     private final FileSystem.Statistics ofFileSystem;
     private final Counters counters =
             new Counters(
@@ -66,18 +65,18 @@ final class TidegateInputStream extends FSInputStream
      * Opens a file without a request.
      *
      * @param object the object, with its size
-     * @param executor carries out vectored reads
+     * @param workers carries out vectored reads
      * @param ofFileSystem counts the bytes that are read; may be null
      */
     TidegateInputStream(
             ObjectPath at,
             ObjectInfo object,
             ReadPolicy policy,
-            Executor executor,
+            Workers workers,
             FileSystem.Statistics ofFileSystem)
             throws IOException {
         this.at = at;
-        this.executor = executor;
+        this.workers = workers;
         this.ofFileSystem = ofFileSystem;
         size = object.size().getAsLong();
         ranges = at.store().reader(object);
@@ -247,7 +246,7 @@ final class TidegateInputStream extends FSInputStream
         if (!wanted.isEmpty()) {
             // In this thread, because Spark counts by thread.
             count(read.bytes());
-            executor.execute(() -> read.run(ranges));
+            read.start(ranges, workers);
         }
     }
 

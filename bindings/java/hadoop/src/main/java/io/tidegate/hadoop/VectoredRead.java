@@ -6,6 +6,8 @@ import io.tidegate.Reader;
 import org.apache.hadoop.fs.FileRange;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.VectoredReadUtils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -19,6 +21,8 @@ import java.util.function.IntFunction;
 
 /** A read of several ranges, whose futures complete together. */
 final class VectoredRead {
+    private static final Logger LOG = LoggerFactory.getLogger(VectoredRead.class);
+
     private record Wanted(long position, ByteBuffer buffer, CompletableFuture<ByteBuffer> result) {}
 
     private final Path path;
@@ -34,7 +38,7 @@ final class VectoredRead {
     /**
      * Checks the ranges, and gives each its buffer and its future.
      *
-     * @param release takes the buffers if the read fails
+     * @param release takes the buffers if the read fails, after the futures have failed
      * @throws IllegalArgumentException if two ranges overlap, or a length is negative
      * @throws java.io.EOFException if a range does not lie within the file
      */
@@ -46,12 +50,16 @@ final class VectoredRead {
             Consumer<ByteBuffer> release)
             throws IOException {
         Objects.requireNonNull(release);
+        List<? extends FileRange> sorted =
+                VectoredReadUtils.validateAndSortRanges(ranges, Optional.of(size));
+        // All buffers before the first future, which nothing would complete if there is no buffer.
         List<Wanted> all = new ArrayList<>();
-        for (FileRange range : VectoredReadUtils.validateAndSortRanges(ranges, Optional.of(size))) {
+        for (FileRange range : sorted) {
             ByteBuffer buffer = allocate.apply(range.getLength());
-            CompletableFuture<ByteBuffer> result = new CompletableFuture<>();
-            range.setData(result);
-            all.add(new Wanted(range.getOffset(), buffer, result));
+            all.add(new Wanted(range.getOffset(), buffer, new CompletableFuture<>()));
+        }
+        for (int index = 0; index < all.size(); index++) {
+            sorted.get(index).setData(all.get(index).result);
         }
         return new VectoredRead(path, all, release);
     }
@@ -61,24 +69,39 @@ final class VectoredRead {
         return all.stream().mapToLong(one -> one.buffer.remaining()).sum();
     }
 
-    /** Reads all ranges, and completes their futures. */
-    void run(Reader from) {
+    /** Has a thread read all ranges and complete their futures. */
+    void start(Reader from, Workers workers) {
+        try {
+            workers.start(() -> run(from, workers));
+        } catch (IOException e) {
+            workers.complete(() -> fail(e));
+        }
+    }
+
+    private void run(Reader from, Workers workers) {
         try {
             // A view, so that the buffers keep their positions.
             from.readRanges(
                     all.stream().map(one -> new Range(one.position, one.buffer.slice())).toList());
-            all.forEach(one -> one.result.complete(one.buffer));
+            workers.complete(() -> all.forEach(one -> one.result.complete(one.buffer)));
         } catch (IOException e) {
-            fail(Failures.of(path, e));
-        } catch (RuntimeException e) {
-            fail(e);
+            workers.complete(() -> fail(Failures.of(path, e)));
+        } catch (Throwable e) {
+            workers.complete(() -> fail(e));
         }
     }
 
-    private void fail(Exception failure) {
+    private void fail(Throwable failure) {
         for (Wanted one : all) {
-            release.accept(one.buffer);
             one.result.completeExceptionally(failure);
+        }
+        for (Wanted one : all) {
+            try {
+                release.accept(one.buffer);
+            } catch (RuntimeException e) {
+                // The read has failed, and says why. The other buffers go back all the same.
+                LOG.warn("{}: a buffer of a failed read was not taken back", path, e);
+            }
         }
     }
 }

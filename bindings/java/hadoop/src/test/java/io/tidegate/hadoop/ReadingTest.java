@@ -27,7 +27,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 
 /** Reads in order, at positions and of ranges, of a file of several windows. */
 class ReadingTest {
@@ -150,15 +154,89 @@ class ReadingTest {
             TestStore.write(fs, path, TestStore.bytes(BYTES.length - 1));
             assertThrows(PathIOException.class, () -> in.readFully(0, new byte[10]));
             assertThrows(PathIOException.class, () -> known.readFully(new byte[10]));
-            List<ByteBuffer> released = new ArrayList<>();
+            CompletableFuture<ByteBuffer> released = new CompletableFuture<>();
             FileRange range = FileRange.createFileRange(0, 10);
             ByteBuffer buffer = ByteBuffer.allocate(10);
-            in.readVectored(List.of(range), size -> buffer, released::add);
-            Throwable failure =
-                    assertThrows(ExecutionException.class, () -> range.getData().get()).getCause();
-            assertEquals(PathIOException.class, failure.getClass());
-            assertEquals(1, released.size());
-            assertSame(buffer, released.get(0));
+            in.readVectored(List.of(range), size -> buffer, released::complete);
+            assertEquals(PathIOException.class, failure(range).getClass());
+            assertSame(buffer, released.get(60, TimeUnit.SECONDS));
+        }
+    }
+
+    /** What a read of a range fails with. */
+    private static Throwable failure(FileRange range) {
+        return assertThrows(
+                        ExecutionException.class, () -> range.getData().get(60, TimeUnit.SECONDS))
+                .getCause();
+    }
+
+    @Test
+    void everyRangeFailsWhateverTheReleaseDoes() throws Exception {
+        List<FileRange> ranges =
+                List.of(FileRange.createFileRange(0, 10), FileRange.createFileRange(20, 10));
+        CountDownLatch released = new CountDownLatch(2);
+        try (FSDataInputStream in = fs.open(path)) {
+            TestStore.write(fs, path, "another");
+            in.readVectored(
+                    ranges,
+                    ByteBuffer::allocate,
+                    buffer -> {
+                        released.countDown();
+                        throw new IllegalStateException("not mine");
+                    });
+            for (FileRange range : ranges) {
+                assertEquals(PathIOException.class, failure(range).getClass());
+            }
+            assertTrue(released.await(60, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void rangesFailWhenTheFileSystemIsClosed() throws Exception {
+        FileSystem closed = TestStore.fileSystem("fs.tidegate.threads", "1");
+        try (FSDataInputStream in = closed.open(path)) {
+            closed.close();
+            FileRange range = FileRange.createFileRange(0, 10);
+            in.readVectored(List.of(range), ByteBuffer::allocate);
+            assertTrue(failure(range).getMessage().contains("is closed"));
+            assertThrows(IOException.class, () -> closed.openFile(path).build());
+        }
+    }
+
+    /** What follows an opened file may wait for reads, also where one thread makes all requests. */
+    @Test
+    void aContinuationTakesNoThreadFromTheRequests() throws Exception {
+        FileRange range = FileRange.createFileRange(0, 10);
+        FileRange next = FileRange.createFileRange(10, 10);
+        try (FileSystem one = TestStore.fileSystem("fs.tidegate.threads", "1")) {
+            CompletableFuture<Integer> read =
+                    one.openFile(path)
+                            .build()
+                            .thenApply(
+                                    in -> {
+                                        try (in) {
+                                            in.readVectored(List.of(range), ByteBuffer::allocate);
+                                            return range.getData()
+                                                    .thenApply(
+                                                            first -> {
+                                                                read(in, next);
+                                                                return next.getData().join();
+                                                            })
+                                                    .join()
+                                                    .remaining();
+                                        } catch (IOException e) {
+                                            throw new CompletionException(e);
+                                        }
+                                    });
+            assertEquals(10, read.get(60, TimeUnit.SECONDS));
+        }
+    }
+
+    private static void read(FSDataInputStream in, FileRange range) {
+        try {
+            in.readVectored(List.of(range), ByteBuffer::allocate);
+        } catch (IOException e) {
+            throw new CompletionException(e);
         }
     }
 

@@ -13,10 +13,6 @@ import org.apache.hadoop.fs.RemoteIterator;
 import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Map;
@@ -26,7 +22,6 @@ import java.util.regex.Pattern;
 
 /** How many requests calls make, as the embedded server counts them. */
 class StoreRequests {
-    private final HttpClient client = HttpClient.newHttpClient();
     private final FileSystem fs = TestStore.fileSystem();
     private final Path root = TestStore.directory();
 
@@ -36,20 +31,12 @@ class StoreRequests {
         void run() throws Exception;
     }
 
-    private String counts(String method) throws Exception {
-        URI uri = URI.create("http://" + fs.getConf().get("fs.s3a.endpoint") + "/_tidegate/counts");
-        HttpRequest request =
-                HttpRequest.newBuilder(uri)
-                        .method(method, HttpRequest.BodyPublishers.noBody())
-                        .build();
-        return client.send(request, HttpResponse.BodyHandlers.ofString()).body();
-    }
-
     private void assertRequests(Map<String, Integer> expected, Work work) throws Exception {
-        counts("DELETE");
+        TestStore.control("DELETE", "counts", "");
         work.run();
         String requests =
-                counts("GET").replaceFirst("(?s).*\"requests\"\\s*:\\s*\\{([^}]*)}.*", "$1");
+                TestStore.control("GET", "counts", "")
+                        .replaceFirst("(?s).*\"requests\"\\s*:\\s*\\{([^}]*)}.*", "$1");
         Map<String, Integer> made = new TreeMap<>();
         Matcher one = Pattern.compile("\"(\\w+)\"\\s*:\\s*(\\d+)").matcher(requests);
         while (one.find()) {

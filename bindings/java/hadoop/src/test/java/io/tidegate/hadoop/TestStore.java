@@ -8,6 +8,9 @@ import org.apache.hadoop.fs.Path;
 
 import java.io.IOException;
 import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.Random;
 import java.util.UUID;
@@ -43,6 +46,23 @@ final class TestStore {
         Configuration conf = configure(new Configuration());
         conf.set(name, value);
         return FileSystem.newInstance(uri(), conf);
+    }
+
+    /** Asks the embedded server for what it has counted, or for what goes wrong, or sets that. */
+    static String control(String method, String what, String json)
+            throws IOException, InterruptedException {
+        String server = configure(new Configuration()).get("fs.s3a.endpoint");
+        HttpRequest request =
+                HttpRequest.newBuilder(URI.create("http://" + server + "/_tidegate/" + what))
+                        .header("Content-Type", "application/json")
+                        .method(method, HttpRequest.BodyPublishers.ofString(json))
+                        .build();
+        HttpResponse<String> response =
+                HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        if (response.statusCode() / 100 != 2) {
+            throw new IOException(response.statusCode() + ": " + response.body());
+        }
+        return response.body();
     }
 
     /** A directory that nothing else uses, and that is not there. */

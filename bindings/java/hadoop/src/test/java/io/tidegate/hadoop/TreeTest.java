@@ -1,11 +1,17 @@
 package io.tidegate.hadoop;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.tidegate.ObjectInfo;
+import io.tidegate.Options;
+import io.tidegate.Writer;
+
 import org.apache.hadoop.fs.ContentSummary;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
@@ -161,5 +167,38 @@ class TreeTest {
         TestStore.write(fs, at("file"), "1");
         assertFalse(fs.delete(new Path(TestStore.uri().resolve("/")), true));
         assertEquals("1", TestStore.text(fs, at("file")));
+    }
+
+    /** Azure copies nothing of more than 256 MiB: its bytes go through this machine. */
+    @Test
+    void aLargeFileOfAzureMovesWithItsAttributes() throws IOException {
+        if (!fs.getScheme().equals("abfs")) {
+            return;
+        }
+        byte[] chunk = TestStore.bytes(1 << 20);
+        ObjectPath old = new Buckets(TestStore.uri(), fs.getConf()).locate(at("old/large"));
+        Options attributes = Options.of("content_type", "text/csv").and("metadata", "owner=me");
+        try (Writer writer = old.store().writer(old.key(), attributes)) {
+            for (int count = 0; count < 257; count++) {
+                writer.write(chunk);
+            }
+            writer.finish();
+        }
+        assertTrue(fs.rename(at("old/large"), at("old/file")));
+        assertTrue(fs.rename(at("old"), at("new")));
+        assertFalse(fs.exists(at("old")));
+        ObjectPath moved = new Buckets(TestStore.uri(), fs.getConf()).locate(at("new/file"));
+        ObjectInfo object = moved.store().stat(moved.key());
+        assertEquals(257L << 20, object.size().getAsLong());
+        assertEquals("text/csv", object.text("content_type").orElseThrow());
+        assertEquals(Map.of("owner", "me"), object.metadata());
+        try (FSDataInputStream in = fs.open(at("new/file"))) {
+            byte[] read = new byte[1 << 20];
+            for (int count = 0; count < 257; count++) {
+                in.readFully(read);
+                assertArrayEquals(chunk, read);
+            }
+            assertEquals(-1, in.read());
+        }
     }
 }

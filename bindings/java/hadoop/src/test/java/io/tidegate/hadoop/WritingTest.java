@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.apache.hadoop.fs.Abortable;
+import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -147,13 +148,22 @@ class WritingTest {
     }
 
     @Test
-    void equalFilesHaveEqualChecksumsHoweverTheyWereWritten() throws IOException {
+    void equalFilesHaveEqualChecksumsIfTheSettingIsOn() throws IOException {
         byte[] bytes = TestStore.bytes(12 << 20);
         TestStore.write(fs, path, bytes);
-        FileChecksum whole = fs.getFileChecksum(path);
+        assertNull(fs.getFileChecksum(path));
+        assertFalse(fs.hasPathCapability(path, CommonPathCapabilities.FS_CHECKSUMS));
+        try (FileSystem summed = TestStore.fileSystem("fs.tidegate.checksums", "true")) {
+            assertTrue(summed.hasPathCapability(path, CommonPathCapabilities.FS_CHECKSUMS));
+            assertChecksums(summed, bytes);
+        }
+    }
+
+    private void assertChecksums(FileSystem summed, byte[] bytes) throws IOException {
+        FileChecksum whole = summed.getFileChecksum(path);
         if (whole == null) {
             // Azure keeps a checksum of no large blob that this process knows of.
-            assertEquals("abfs", fs.getScheme());
+            assertEquals("abfs", summed.getScheme());
             return;
         }
         Path other = path.suffix("2");
@@ -161,11 +171,11 @@ class WritingTest {
                 FSDataOutputStream out = parts.create(other)) {
             out.write(bytes);
         }
-        assertEquals(whole, fs.getFileChecksum(other));
+        assertEquals(whole, summed.getFileChecksum(other));
         bytes[7]++;
-        TestStore.write(fs, other, bytes);
-        assertNotEquals(whole, fs.getFileChecksum(other));
-        assertNull(fs.getFileChecksum(path, 10));
+        TestStore.write(summed, other, bytes);
+        assertNotEquals(whole, summed.getFileChecksum(other));
+        assertNull(summed.getFileChecksum(path, 10));
         ByteArrayOutputStream sent = new ByteArrayOutputStream();
         whole.write(new DataOutputStream(sent));
         ObjectChecksum received = new ObjectChecksum();
