@@ -44,13 +44,9 @@ FAULTS += [
 # As often as an impatient engine asks.
 COMPLETE = {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "times": 2}
 FAULTS += [{**COMPLETE, "key_prefix": keys} for keys in ("stuck-once", "stuck-lost", "stuck-journal")]
-# One chunk of each session: over HTTP an append, over gRPC one of two calls.
+# Bytes of a session: over HTTP an append, over gRPC one of two calls.
 APPEND = "storage.resumable.append|storage.v2.BidiWriteObject|storage.v2.WriteObject"
-FAULTS += [
-    {"operation": APPEND, "action": "lose_answer", "key_prefix": f"lost-{config}-{transport}", "skip": 1, "times": 1}
-    for config in ("chunked", "journaling")
-    for transport in ("http", "grpc")
-]
+FAULTS.append({"operation": APPEND, "action": "lose_answer", "key_prefix": "lost-answers"})
 
 
 def jdks():
@@ -102,9 +98,9 @@ def test_junit(jdk, servers, natives):
     # The classes are those that `jars` has compiled.
     command = ["mvn", "--batch-mode", "--no-transfer-progress", "-pl", "tidegate", "surefire:test"]
     settings = [f"-Dtidegate.library={LIBRARY}", f"-Djvm={jdk}/bin/java", "-DtrimStackTrace=false"]
-    said = run(*command, *settings, cwd=BINDING, env=clean_env(said))
+    said = run(*command, *settings, cwd=BINDING, env=clean_env(said), limit=400)
     count = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: (\d+)", said)[-1]
-    assert int(count[0]) > 40, said
+    assert int(count[0]) > 130, said
     print(f"{jdk.name}: {count[0]} tests, {count[1]} of them not for this version")
 
 

@@ -37,7 +37,7 @@ final class ChannelSession implements WriteSession {
         Writer opened;
         try {
             opened = store.writer(key, options);
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException | Error e) {
             result.completeExceptionally(e);
             throw e;
         }

@@ -234,7 +234,7 @@ final class Programs {
 
     /** Prints what another process is to publish, and ends as a killed process does. */
     private static void prepare(String server) throws IOException {
-        Writer writer = Servers.named(server).writer(server + "-of-another");
+        Writer writer = Servers.open(server, "").writer(server + "-of-another");
         writer.write(Servers.bytes(6 << 20));
         System.out.println(writer.prepare().toJson());
         System.out.flush();
@@ -242,7 +242,7 @@ final class Programs {
     }
 
     private static void commit(String server, String json) throws IOException {
-        System.out.println(Servers.named(server).commit(Pending.fromJson(json)));
+        System.out.println(Servers.open(server, "").commit(Pending.fromJson(json)));
     }
 
     /** Ends as a killed process does, in the middle of a journaled session. */

@@ -29,36 +29,7 @@ final class Servers {
 
     /** Those of {@link #all}, and the embedded server in Google's dialect over both transports. */
     static Stream<Store> withGoogle() throws IOException {
-        Stream<Store> google =
-                Stream.of("http", "grpc")
-                        .map(
-                                transport -> {
-                                    try {
-                                        return google(transport, "/" + UUID.randomUUID());
-                                    } catch (IOException e) {
-                                        throw new AssertionError(e);
-                                    }
-                                });
-        return Stream.concat(all(), google);
-    }
-
-    /** The embedded server in Google's dialect, over {@code http} or {@code grpc}. */
-    static Store google(String transport, String prefix) throws IOException {
-        return google(Tidegate.shared(), transport, prefix);
-    }
-
-    static Store google(Tidegate tide, String transport, String prefix) throws IOException {
-        String[] of = said("embedded");
-        Options options =
-                Options.of("endpoint_url", of[0])
-                        .and("anonymous", "true")
-                        .and("transport", transport);
-        return tide.open("gs://" + of[3] + prefix, options);
-    }
-
-    /** A server by its name: {@code embedded}, {@code minio} or {@code google}. */
-    static Store named(String name) throws IOException {
-        return name.equals("google") ? google("http", "") : open(name, "");
+        return Stream.concat(all(), Stream.of("http", "grpc").map(Servers::unchecked));
     }
 
     /** What the embedded server has counted since it was asked last, as JSON. */
@@ -114,18 +85,24 @@ final class Servers {
         }
     }
 
-    private static Store open(String name, String prefix) throws IOException {
+    static Store open(String name, String prefix) throws IOException {
         return open(Tidegate.shared(), name, prefix);
     }
 
+    /**
+     * A server by its name: {@code embedded}, {@code minio}, or the embedded one in Google's
+     * dialect, over {@code http} or {@code grpc}.
+     */
     static Store open(Tidegate tide, String name, String prefix) throws IOException {
-        String[] of = said(name);
-        Options options =
-                Options.of("endpoint_url", of[0])
-                        .and("access_key", of[1])
-                        .and("secret_key", of[2])
-                        .and("region", "us-east-1");
-        return tide.open("s3://" + of[3] + prefix, options);
+        boolean isGoogle = name.equals("http") || name.equals("grpc");
+        String[] of = said(isGoogle ? "embedded" : name);
+        Options options = Options.of("endpoint_url", of[0]);
+        if (isGoogle) {
+            options = options.and("anonymous", "true").and("transport", name);
+            return tide.open("gs://" + of[3] + prefix, options);
+        }
+        options = options.and("access_key", of[1]).and("secret_key", of[2]);
+        return tide.open("s3://" + of[3] + prefix, options.and("region", "us-east-1"));
     }
 
     /** Bytes that do not compress, the same for the same count. */
