@@ -7,16 +7,19 @@
 //! | key below `__tidegate_<id>/` | what it is |
 //! |---|---|
 //! | `job.json` | the job's settings: the job goes on while it is there |
-//! | `attempts/<attempt>/<name>.json` | the record of one upload, written before the upload is opened |
-//! | `tasks/<task>.json` | the uploads of the attempt that counts |
+//! | `attempts/<task>/<attempt>/<name>.json` | the record of one upload, written before the upload is opened |
+//! | `tasks/<task>/<attempt>.json` | the manifest of an attempt: its uploads, or the mark that it was given up |
 //! | `commit.json` | the pointer of the set |
+//!
+//! Of the attempts of a task the last one that was committed counts, unless it was given up. A manifest is written where
+//! nothing is, and the mark in place of it, so an attempt that was given up is never committed, however late its request comes.
 //!
 //! Until the set's intent exists nothing is visible, and the job can be given up. From then on every process completes it:
 //! [`Job::commit`] again, or [`roll_forward`]. Once the set is complete `_SUCCESS` is written, the uploads of other attempts
 //! are abandoned by their records, and the work path is removed: `job.json` near the end, and the pointer last. So a process
 //! that finds no set and then `job.json` knows that it has read all tasks, see [`Job::commit`].
 //!
-//! Records and task manifests on Google Cloud Storage may have addresses of resumable uploads: who can read the work path can
+//! Records and manifests on Google Cloud Storage may have addresses of resumable uploads: who can read the work path can
 //! write to these uploads. See [`Pending`](tidegate::upload::Pending).
 
 mod abort;
@@ -24,6 +27,7 @@ mod attempt;
 mod clean_up;
 mod commit;
 mod error;
+mod manifests;
 mod record;
 mod roll_forward;
 mod set_up;

@@ -50,7 +50,7 @@ pub enum Encryption {
     },
 }
 
-/// An object as the store describes it.
+/// An object as the store describes it. Later versions add fields: make one with `..Object::default()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object {
     /// The key within the store.

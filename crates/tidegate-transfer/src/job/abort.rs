@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use tidegate::ErrorKind;
 use tidegate::store::SetProgress;
+use tidegate::upload::Pending;
 
 use super::clean_up::EndedUploads;
-use super::work_path::Standing;
 use super::{Job, JobError, Result};
 
 /// What [`Job::abort`] has done.
@@ -42,54 +42,59 @@ impl Job {
     /// # Errors
     /// [`ErrorKind::NotFound`] if there is nothing of the job. Otherwise those of the store: repeat it.
     pub async fn abort(&self) -> Result<JobAbort> {
-        match self.store.find_set(&self.pointer()).await? {
-            SetProgress::Begun(_) | SetProgress::Complete(_) => return Ok(JobAbort::Begun),
-            SetProgress::NotBegun => {
-                if matches!(self.standing().await?, Standing::Gone)
-                    && self.list(&self.work_path()).await?.is_empty()
-                {
-                    let message = "there is no such job: it was completed, given up, or never set up";
-                    return Err(self.refused(ErrorKind::NotFound, message));
-                }
-            }
-            // Another process was giving up uploads of the job, and may have died.
-            _ => match self.store.abandon_set(&self.pointer()).await {
-                Err(error) if error.kind() == ErrorKind::Closed => {}
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                ended => drop(ended?),
-            },
+        if self.is_begun().await? {
+            return Ok(JobAbort::Begun);
         }
-        // From here on, no attempt is committed, and the manifests of tasks are all that a driver may have read.
+        let is_over = self.settings().await?.is_none();
+        if is_over && self.list(&self.work_path()).await?.is_empty() {
+            let message = "there is no such job: it was completed, given up, or never set up";
+            return Err(self.refused(ErrorKind::NotFound, message));
+        }
+        // From here on, no attempt is committed, and the manifests are all that a driver may have read.
         self.close().await?;
         self.abandon_tasks().await?;
-        if matches!(self.standing().await?, Standing::Begun) {
+        if self.is_begun().await? {
             return Ok(JobAbort::Begun);
         }
         let EndedUploads { abandoned, visible, unreadable, .. } = self.clean_up(&HashSet::new()).await?;
+        // A driver may have completed the job since.
+        if !is_over && self.read_success().await?.is_some() {
+            return Ok(JobAbort::Begun);
+        }
         Ok(JobAbort::Abandoned { uploads: abandoned, visible, unreadable })
+    }
+
+    async fn is_begun(&self) -> Result<bool> {
+        Ok(!matches!(self.unclaimed_set().await?, SetProgress::NotBegun))
     }
 
     /// Abandons the uploads that a driver may be about to publish. The set's pointer is claimed meanwhile, so that the driver
     /// begins before, or not at all.
     async fn abandon_tasks(&self) -> Result {
-        let tasks = match self.read_tasks().await {
-            Ok(tasks) => tasks.unwrap_or_default(),
+        let manifests = match self.read_manifests().await {
+            Ok(manifests) => manifests,
             // No driver begins a set where a manifest can't be read; the records name all uploads.
             Err(JobError::Refused { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        // No driver begins a set of two files with one key either.
-        let files = tasks.into_iter().flat_map(|task| task.files);
-        let by_key: BTreeMap<String, _> =
-            files.map(|file| (file.pending.key().to_owned(), file.pending)).collect();
-        if by_key.is_empty() {
-            return Ok(());
+        // A set has one file of each key, and the attempts of a task have files of one key. A driver that begins between two
+        // sets finds that its uploads are gone, or keeps those of the sets that follow.
+        let mut sets: Vec<BTreeMap<String, Pending>> = Vec::new();
+        for file in manifests.into_iter().flatten().flat_map(|(_, manifest)| manifest.files) {
+            let key = file.pending.key().to_owned();
+            match sets.iter_mut().find(|set| !set.contains_key(&key)) {
+                Some(set) => drop(set.insert(key, file.pending)),
+                None => sets.push(BTreeMap::from([(key, file.pending)])),
+            }
         }
-        let set = self.store.manifest(&self.pointer(), by_key.into_values())?;
-        match self.store.abandon_all(&set).await {
-            // The set was begun, or files of it were published alone.
-            Err(error) if error.kind() == ErrorKind::Closed => Ok(()),
-            abandoned => Ok(abandoned?),
+        for set in sets {
+            let set = self.store.manifest(&self.pointer(), set.into_values())?;
+            match self.store.abandon_all(&set).await {
+                // The set was begun, or files of it were published alone.
+                Err(error) if error.kind() == ErrorKind::Closed => {}
+                abandoned => abandoned?,
+            }
         }
+        Ok(())
     }
 }

@@ -1,21 +1,25 @@
 //! One attempt of a task: writes files that nobody sees, and hands them to the job.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tidegate::checksum::Checksum;
 use tidegate::progress::Progress;
+use tidegate::store::SetProgress;
 use tidegate::upload::WriterBuilder;
-use tidegate::{ErrorKind, Object, Writer};
+use tidegate::{ErrorKind, Writer};
 use tokio::io::AsyncRead;
+use tokio::time::sleep;
 
 use super::clean_up::EndedUploads;
-use super::record::{TaskFile, TaskManifest, UploadRecord};
+use super::commit::tokens;
+use super::manifests::AtKey;
+use super::record::{AttemptState, TaskFile, TaskManifest, UploadRecord};
 use super::success::SUCCESS;
-use super::work_path::{Settings, Standing, WORK_PATH};
+use super::work_path::{FIRST_PAUSE, OTHERS, PATIENCE, Settings, Standing, TRIES, WORK_PATH};
 use super::{Job, JobError, Result};
 
 /// One attempt of a task, in one process; from [`Job::attempt`]. Several attempts of a task may run at the same time, on any
@@ -32,6 +36,15 @@ pub struct TaskAttempt {
     run: u64,
     next: AtomicU64,
     files: Arc<Files>,
+    /// Whether the uploads are being given up, or are, because the job is over.
+    is_over: AtomicBool,
+}
+
+/// Whether attempts may be committed.
+enum Openness {
+    Open(Settings),
+    /// They may never be, for this reason.
+    Over(JobError),
 }
 
 /// The files of an attempt, by the keys of their records.
@@ -74,14 +87,15 @@ impl Drop for OpenFile {
 pub enum AttemptAbort {
     /// So many uploads are abandoned.
     Abandoned(u64),
-    /// The attempt was committed: it does not count any more, and the end of the job abandons its uploads.
+    /// The attempt was committed: it does not count any more, and the end of the job abandons its uploads. The attempt of
+    /// the task that was committed before it, if there is one, counts again.
     LeftToJob,
     /// The job's set is begun: nothing is abandoned. The end of the job abandons what the set does not have.
     JobBegun,
 }
 
 impl Job {
-    /// Begins an attempt of a task. Both names are unique in the job.
+    /// Begins an attempt of a task. The name of the task is unique in the job, and that of the attempt in the task.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] if the job is over or was not set up. [`ErrorKind::InvalidInput`] if a name has other characters
@@ -89,7 +103,10 @@ impl Job {
     pub async fn attempt(&self, task: &str, attempt: &str) -> Result<TaskAttempt> {
         self.check_name("name of a task", task)?;
         self.check_name("name of an attempt", attempt)?;
-        let settings = self.open_settings().await?;
+        let settings = match self.openness().await? {
+            Openness::Open(settings) => settings,
+            Openness::Over(over) => return Err(over),
+        };
         Ok(TaskAttempt {
             job: self.clone(),
             task: task.to_owned(),
@@ -98,29 +115,33 @@ impl Job {
             run: fastrand::u64(..),
             next: AtomicU64::new(0),
             files: Arc::default(),
+            is_over: AtomicBool::new(false),
         })
     }
 
-    /// Gives an attempt up: abandons its uploads, of any process, by their records. An upload that another process is just
-    /// opening is left to the end of the job.
+    /// Gives an attempt up: from here on nobody commits it, and its uploads, of any process, are abandoned by their records.
+    /// An upload that another process is just opening is left to the end of the job.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if a record can't be read; the other uploads are abandoned. Otherwise those of the store:
-    /// repeat it.
+    /// [`ErrorKind::InvalidInput`] if the attempt's manifest can't be read: nothing is abandoned; or if a record can't be read:
+    /// the other uploads are abandoned. Otherwise those of the store: repeat it.
     pub async fn abort_attempt(&self, task: &str, attempt: &str) -> Result<AttemptAbort> {
         self.check_name("name of a task", task)?;
         self.check_name("name of an attempt", attempt)?;
-        if matches!(self.standing().await?, Standing::Begun) {
-            return Ok(AttemptAbort::JobBegun);
-        }
-        if let Some((manifest, text)) = self.find(&self.task_key(task)).await?
-            && TaskManifest::from_json(&text).is_some_and(|manifest| manifest.attempt == attempt)
-        {
-            // A driver may have read the manifest already, so that the uploads may be in its set.
-            self.remove_manifest(task, &manifest).await?;
+        let state = match self.standing().await? {
+            Standing::Begun => return Ok(AttemptAbort::JobBegun),
+            Standing::Open(_) | Standing::PointerClaimed => Some(self.mark(task, attempt).await?),
+            // No attempt is committed any more.
+            Standing::BeingAborted | Standing::Gone => {
+                let found = self.find_manifest(&self.manifest_key(task, attempt)).await?;
+                found.map(|(_, manifest)| manifest.state)
+            }
+        };
+        // A driver may have read the manifest already, so that the uploads may be in its set.
+        if state.is_some_and(|state| state != AttemptState::GivenUp) {
             return Ok(AttemptAbort::LeftToJob);
         }
-        let ended = self.end_below(&self.attempt_records(attempt)).await?;
+        let ended = self.end_below(&self.attempt_records(task, attempt), &HashSet::new()).await?;
         match ended.unreadable.first() {
             None => Ok(AttemptAbort::Abandoned(ended.abandoned)),
             Some(key) => {
@@ -130,9 +151,26 @@ impl Job {
         }
     }
 
-    /// Abandons the uploads of the records whose keys begin with `prefix`, and removes these records.
-    async fn end_below(&self, prefix: &str) -> Result<EndedUploads> {
-        let records = self.list(prefix).await?;
+    /// Marks an attempt as given up.
+    async fn mark(&self, task: &str, attempt: &str) -> Result<AttemptState> {
+        match self.withdraw(task, attempt).await? {
+            AtKey::Old(there) => Ok(there.state),
+            AtKey::New(mark, manifest) => {
+                // The end of the job may have removed the work path before the mark was written.
+                if manifest.state == AttemptState::GivenUp
+                    && !matches!(self.standing().await?, Standing::Open(_) | Standing::PointerClaimed)
+                {
+                    self.remove_manifest(&self.manifest_key(task, attempt), &mark).await?;
+                }
+                Ok(manifest.state)
+            }
+        }
+    }
+
+    /// Abandons the uploads of the records whose keys begin with `prefix`, but for those in `kept`, and removes these records.
+    async fn end_below(&self, prefix: &str, kept: &HashSet<String>) -> Result<EndedUploads> {
+        let mut records = self.list(prefix).await?;
+        records.retain(|record| !kept.contains(&record.key));
         let ended = self.end_recorded(&records).await?;
         let stays = |key: &String| {
             ended.unreadable.contains(key) || ended.opening.iter().any(|(record, _)| record.key == *key)
@@ -142,27 +180,30 @@ impl Job {
         Ok(ended)
     }
 
-    /// Removes the manifest of a task, if it is still this object.
-    async fn remove_manifest(&self, task: &str, manifest: &Object) -> Result {
-        match self.store.delete_if_unchanged(&self.task_key(task), manifest).await {
-            Err(error) if error.kind() == ErrorKind::Replaced => Ok(()),
-            removed => Ok(removed?),
+    /// Waits until no late attempt has the set's pointer, or ends what that attempt has begun: it may have died.
+    async fn openness(&self) -> Result<Openness> {
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                sleep(FIRST_PAUSE * (1 << (attempt - 1))).await;
+            }
+            let why = match self.standing().await? {
+                Standing::Open(settings) => return Ok(Openness::Open(settings)),
+                Standing::PointerClaimed if attempt < PATIENCE => continue,
+                Standing::PointerClaimed => {
+                    self.end_claim().await?;
+                    continue;
+                }
+                Standing::Begun => "the job is being committed, or is complete",
+                Standing::BeingAborted => "the job is being given up",
+                Standing::Gone => "the job was completed, given up, or never set up",
+            };
+            return Ok(Openness::Over(self.refused(ErrorKind::Closed, why)));
         }
+        Err(self.refused(ErrorKind::Closed, OTHERS))
     }
 
-    /// The settings, if the job goes on.
-    async fn open_settings(&self) -> Result<Settings> {
-        let why = match self.standing().await? {
-            Standing::Open(settings) => return Ok(settings),
-            Standing::Begun => "the job is being committed, or is complete",
-            Standing::BeingAborted => "the job is being given up",
-            Standing::Gone => "the job was completed, given up, or never set up",
-        };
-        Err(self.refused(ErrorKind::Closed, why))
-    }
-
-    fn attempt_records(&self, attempt: &str) -> String {
-        format!("{}{attempt}/", self.records())
+    fn attempt_records(&self, task: &str, attempt: &str) -> String {
+        format!("{}{task}/{attempt}/", self.records())
     }
 }
 
@@ -238,8 +279,9 @@ impl TaskAttempt {
     /// May be repeated. After the future is dropped the attempt may be committed or not: commit it again, or abort it.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] if the job is over, or becomes so meanwhile: then this attempt's uploads are abandoned, and it
-    /// leaves nothing behind. [`ErrorKind::InvalidInput`] if a file is open. Otherwise those of the store.
+    /// [`ErrorKind::Closed`] if the job is over, or becomes so meanwhile, or the attempt was given up: then this attempt's
+    /// uploads are abandoned, and it leaves nothing behind. [`ErrorKind::InvalidInput`] if a file is open. Otherwise those of
+    /// the store: repeat it.
     pub async fn commit(&self) -> Result {
         let mut files = Vec::new();
         for file in self.files.lock().values() {
@@ -252,15 +294,32 @@ impl TaskAttempt {
                 }
             }
         }
-        if let Err(over) = self.job.open_settings().await {
-            return self.end_late(&files, None, over).await;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let manifest = TaskManifest {
+            job: self.job.id.clone(),
+            task: self.task.clone(),
+            attempt: self.attempt.clone(),
+            state: AttemptState::Committed,
+            written: now.as_nanos().try_into().unwrap_or(u64::MAX),
+            files,
+        };
+        if self.is_over.load(Ordering::Acquire) {
+            let over =
+                self.job.refused(ErrorKind::Closed, "the job was over when the attempt was committed before");
+            return self.end_late(&manifest, over).await;
         }
-        let (task, attempt) = (self.task.clone(), self.attempt.clone());
-        let manifest = TaskManifest { job: self.job.id.clone(), task, attempt, files };
-        let written = self.job.write(&self.job.task_key(&self.task), manifest.to_json()).await?;
-        match self.job.open_settings().await {
-            Ok(_) => Ok(()),
-            Err(over) => self.end_late(&manifest.files, Some(&written), over).await,
+        if let Openness::Over(over) = self.job.openness().await? {
+            return self.end_late(&manifest, over).await;
+        }
+        match self.job.hand_in(manifest.clone()).await? {
+            AtKey::Old(there) if there.state != AttemptState::Committed => {
+                return self.end_given_up(there.state).await;
+            }
+            AtKey::Old(_) | AtKey::New(..) => {}
+        }
+        match self.job.openness().await? {
+            Openness::Open(_) => Ok(()),
+            Openness::Over(over) => self.end_late(&manifest, over).await,
         }
     }
 
@@ -274,7 +333,7 @@ impl TaskAttempt {
 
     /// The beginning of the keys of this value's records.
     fn records(&self) -> String {
-        format!("{}{:016x}-", self.job.attempt_records(&self.attempt), self.run)
+        format!("{}{:016x}-", self.job.attempt_records(&self.task, &self.attempt), self.run)
     }
 
     /// How long the job's uploads still live.
@@ -299,24 +358,51 @@ impl TaskAttempt {
         Ok(OpenFile { files: self.files.clone(), record })
     }
 
-    /// Ends what an attempt has that comes too late; `manifest` is what it wrote. Succeeds if the job's set has its uploads.
-    async fn end_late(&self, files: &[TaskFile], manifest: Option<&Object>, over: JobError) -> Result {
-        let job = &self.job;
+    /// Ends what an attempt has whose job is over. Succeeds if the job's set has its uploads.
+    async fn end_late(&self, manifest: &TaskManifest, over: JobError) -> Result {
+        self.is_over.store(true, Ordering::Release);
+        let (job, files) = (&self.job, &manifest.files);
+        let mut in_set = HashSet::new();
         if !files.is_empty() {
-            let pending: Vec<_> = files.iter().map(|file| file.pending.clone()).collect();
-            let set = job.store.manifest(&job.pointer(), pending.iter().cloned())?;
+            let set = job.store.manifest(&job.pointer(), files.iter().map(|file| file.pending.clone()))?;
             // Claims the pointer, so that no driver begins a set with these uploads meanwhile.
             match job.store.abandon_all(&set).await {
-                Err(error) if error.kind() != ErrorKind::Closed => return Err(error.into()),
-                Err(_) if job.keeps(&pending).await? => return Ok(()),
-                _ => {}
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::Closed => {
+                    if let SetProgress::Begun(begun) = job.store.find_set(&job.pointer()).await? {
+                        let tokens = tokens(&begun);
+                        let has = |file: &&TaskFile| tokens.contains(file.pending.token());
+                        in_set = files.iter().filter(has).map(|file| file.record.clone()).collect();
+                    }
+                    let others = files.iter().filter(|file| !in_set.contains(&file.record));
+                    let published = job.abandon_unpublished(others.map(|file| &file.pending)).await?;
+                    if in_set.len() + published == files.len() {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(error.into()),
             }
         }
-        if let Some(manifest) = manifest {
-            job.remove_manifest(&self.task, manifest).await?;
+        let key = job.manifest_key(&self.task, &self.attempt);
+        if let Some((object, there)) = job.find_manifest(&key).await?
+            && there.state == AttemptState::Committed
+            && there.has_files_of(manifest)
+        {
+            job.remove_manifest(&key, &object).await?;
         }
-        job.end_below(&self.records()).await?;
+        job.end_below(&self.records(), &in_set).await?;
         Err(over)
+    }
+
+    /// Ends what an attempt has that was given up while its job goes on.
+    async fn end_given_up(&self, state: AttemptState) -> Result {
+        // A driver may be publishing what was committed before.
+        if state == AttemptState::GivenUp {
+            self.job.end_below(&self.records(), &HashSet::new()).await?;
+        }
+        let message =
+            format!("attempt {} of task {} was given up: begin another one", self.attempt, self.task);
+        Err(self.job.refused(ErrorKind::Closed, message))
     }
 }
 

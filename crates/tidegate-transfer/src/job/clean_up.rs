@@ -6,12 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate::location::Location;
-use tidegate::store::SetProgress;
 use tidegate::sweep::Process;
 use tidegate::upload::{Pending, Unpublished};
 use tidegate::{ErrorKind, Object};
 
-use super::commit::tokens;
 use super::record::UploadRecord;
 use super::work_path::AT_ONCE;
 use super::{Job, Result};
@@ -19,6 +17,10 @@ use crate::copy::emptied::EmptiedDirectories;
 
 /// Times of a store's objects and sessions may be in whole seconds.
 const COARSE: Duration = Duration::from_secs(2);
+
+/// The longest time between the record of an upload and the session that is opened for it. The ten attempts of a request that
+/// opens it take up to 60 seconds each, and the pauses up to 20 ([`RetryPolicy`](tidegate::options::RetryPolicy)): 13 minutes.
+const LONGEST_OPENING: Duration = Duration::from_secs(15 * 60);
 
 /// What became of the uploads of some records.
 #[derive(Debug, Default)]
@@ -121,11 +123,10 @@ impl Job {
     }
 
     /// Aborts the sessions that a process may have opened for this record, and died before it wrote down the id: those of the
-    /// record's key that began after the record, that wait for no commit, and that no process on this machine is at work on.
+    /// record's key that began within [`LONGEST_OPENING`] after the record, that wait for no commit, and that no process on this machine is at work on.
     /// Returns how many there were.
     async fn end_unknown(&self, record: &Object, key: &str) -> Result<u64> {
         let Some(written) = record.modified else { return Ok(0) };
-        let since = written.checked_sub(COARSE).unwrap_or(written);
         let found = self.store.unfinished(key).try_collect::<Vec<_>>().await;
         let found = match found {
             // The store lists no uploads, and discards those that are not committed.
@@ -136,7 +137,7 @@ impl Job {
         for unfinished in found {
             let open = &unfinished.open;
             let is_ours = open.session.key == key
-                && open.started.is_some_and(|started| started >= since)
+                && open.started.is_some_and(|started| may_be_of(written, started))
                 && open.kept_until.is_none_or(|until| until < SystemTime::now())
                 && !matches!(unfinished.process, Process::Live(_));
             if !is_ours {
@@ -151,17 +152,20 @@ impl Job {
         Ok(aborted)
     }
 
-    /// Whether the job's set has these uploads, or they are published. If not, abandons them.
-    pub(super) async fn keeps(&self, uploads: &[Pending]) -> Result<bool> {
-        if let SetProgress::Begun(set) = self.store.find_set(&self.pointer()).await? {
-            let tokens = tokens(&set);
-            return Ok(uploads.iter().all(|pending| tokens.contains(pending.token())));
-        }
+    /// Abandons those of these uploads that are not published; returns how many are.
+    pub(super) async fn abandon_unpublished(&self, uploads: impl Iterator<Item = &Pending>) -> Result<usize> {
+        let mut published = 0;
         for pending in uploads {
-            if !matches!(self.abandon(pending.into()).await?, Ended::Visible) {
-                return Ok(false);
-            }
+            published += usize::from(matches!(self.abandon(pending.into()).await?, Ended::Visible));
         }
-        Ok(true)
+        Ok(published)
+    }
+}
+
+/// Whether a session that was opened at `started` may be that of a record which was written at `written`.
+pub(super) fn may_be_of(written: SystemTime, started: SystemTime) -> bool {
+    match started.duration_since(written) {
+        Ok(later) => later <= LONGEST_OPENING,
+        Err(earlier) => earlier.duration() <= COARSE,
     }
 }

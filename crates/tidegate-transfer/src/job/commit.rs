@@ -1,7 +1,6 @@
 //! The commit of a job: publishes the files of its tasks as one set, and brings the job to its end.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use tidegate::store::{Manifest, SetProgress};
 use tidegate::upload::Pending;
@@ -10,15 +9,8 @@ use tokio::time::sleep;
 
 use super::clean_up::EndedUploads;
 use super::success::PublishedFile;
-use super::work_path::Standing;
+use super::work_path::{FIRST_PAUSE, OTHERS, PATIENCE, Standing, TRIES};
 use super::{Job, JobError, Result};
-
-/// How often a driver begins anew because other processes are at work on the job, and the pause before the second time,
-/// which doubles: six seconds in all.
-const TRIES: u32 = 7;
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// After so many tries, a driver ends what another process has begun to give up.
-const PATIENCE: u32 = 3;
 
 /// What a job has published; from [`Job::commit`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,18 +69,14 @@ impl Job {
                 // An attempt that came too late has the pointer for a moment, or the job is being given up. Whoever does so
                 // may have died.
                 _ if attempt < PATIENCE => {}
-                _ => match self.store.abandon_set(&self.pointer()).await {
-                    Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::NotFound) => {}
-                    ended => drop(ended?),
-                },
+                _ => self.end_claim().await?,
             }
         }
         match self.standing().await? {
             Standing::Gone => self.completed_before().await,
             Standing::BeingAborted => Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
-            Standing::Open(_) | Standing::Begun => {
-                let message = "other processes commit the job or give it up, all the while: commit it again";
-                Err(self.refused(ErrorKind::Closed, message))
+            Standing::Open(_) | Standing::Begun | Standing::PointerClaimed => {
+                Err(self.refused(ErrorKind::Closed, OTHERS))
             }
         }
     }
@@ -99,7 +87,7 @@ impl Job {
         // Only now: a job that was complete before has lost some of its manifests.
         match self.standing().await? {
             Standing::Open(_) => {}
-            Standing::Begun => return Ok(None),
+            Standing::Begun | Standing::PointerClaimed => return Ok(None),
             Standing::BeingAborted => return Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
             Standing::Gone => return self.completed_before().await.map(Some),
         }
@@ -148,16 +136,16 @@ impl Job {
         }
     }
 
-    /// The keys of the records of a set's uploads, as far as the manifests of tasks tell: an attempt that came too late may
-    /// have replaced one.
+    /// The keys of the records of a set's uploads, as far as the manifests tell: an attempt that came too late may have
+    /// removed its own.
     async fn records_of(&self, set: &Manifest) -> Result<HashSet<String>> {
-        let tasks = match self.read_tasks().await {
-            Ok(tasks) => tasks.unwrap_or_default(),
+        let manifests = match self.read_manifests().await {
+            Ok(manifests) => manifests,
             Err(JobError::Refused { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
         let tokens = tokens(set);
-        let files = tasks.into_iter().flat_map(|task| task.files);
+        let files = manifests.into_iter().flatten().flat_map(|(_, manifest)| manifest.files);
         Ok(files.filter(|file| tokens.contains(file.pending.token())).map(|file| file.record).collect())
     }
 
@@ -165,8 +153,10 @@ impl Job {
     async fn finish(&self, files: Vec<PublishedFile>, kept: &HashSet<String>) -> Result<CommittedJob> {
         let committed = CommittedJob::of(&files);
         // Without settings it is written already, if it was to be.
-        if self.settings().await?.is_some_and(|settings| settings.success_marker) {
-            self.write_success(files).await?;
+        if let Some(settings) = self.settings().await?
+            && settings.success_marker
+        {
+            self.write_success(settings.created, files).await?;
         }
         let EndedUploads { abandoned, unreadable, .. } = self.clean_up(kept).await?;
         Ok(CommittedJob { abandoned, unreadable, ..committed })

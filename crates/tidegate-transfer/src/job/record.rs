@@ -1,4 +1,4 @@
-//! The JSON of a work path: the record of one upload, and the manifest of one task.
+//! The JSON of a work path: the record of one upload, and the manifest of one attempt.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -61,22 +61,39 @@ pub(super) struct TaskFile {
     pub(super) pending: Pending,
 }
 
-/// The uploads of the attempt of a task that counts.
+/// What an attempt of a task has written, and whether it counts.
 #[derive(Clone, Debug)]
 pub(super) struct TaskManifest {
     pub(super) job: String,
     pub(super) task: String,
     pub(super) attempt: String,
+    pub(super) state: AttemptState,
+    /// When the attempt was committed, by its own clock, in nanoseconds since 1970. Tells attempts apart that the store's
+    /// clock does not.
+    pub(super) written: u64,
     pub(super) files: Vec<TaskFile>,
 }
 
-/// A task manifest as JSON.
+/// How far an attempt is that is not at work any more. The last two never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AttemptState {
+    Committed,
+    /// It was given up before it was committed: no driver has read its files.
+    GivenUp,
+    /// It was given up after it was committed: a driver may have read its files.
+    Withdrawn,
+}
+
+/// A manifest as JSON.
 #[derive(Serialize, Deserialize)]
 struct ManifestText {
     version: u32,
     job: String,
     task: String,
     attempt: String,
+    state: AttemptState,
+    written: u64,
     files: Vec<FileText>,
 }
 
@@ -97,19 +114,29 @@ impl TaskManifest {
             job: self.job.clone(),
             task: self.task.clone(),
             attempt: self.attempt.clone(),
+            state: self.state,
+            written: self.written,
             files: self.files.iter().map(file).collect(),
         };
         serde_json::to_string(&text).unwrap_or_default()
     }
 
-    /// `None` if the text is no task manifest that this version reads.
+    /// `None` if the text is no manifest that this version reads.
     pub(super) fn from_json(text: &[u8]) -> Option<Self> {
-        let ManifestText { job, task, attempt, files, .. } = versioned(text)?;
+        let ManifestText { job, task, attempt, state, written, files, .. } = versioned(text)?;
         let file = |file: FileText| {
             let pending = Pending::from_json(&file.pending.to_string()).ok()?;
             Some(TaskFile { record: file.record, pending })
         };
-        Some(Self { job, task, attempt, files: files.into_iter().map(file).collect::<Option<_>>()? })
+        let files = files.into_iter().map(file).collect::<Option<_>>()?;
+        Some(Self { job, task, attempt, state, written, files })
+    }
+
+    /// Whether both have the same uploads, in one order.
+    pub(super) fn has_files_of(&self, other: &Self) -> bool {
+        let records =
+            |manifest: &Self| manifest.files.iter().map(|file| file.record.clone()).collect::<Vec<_>>();
+        records(self) == records(other)
     }
 }
 

@@ -1,7 +1,6 @@
 //! All jobs of an output directory: those that were begun are brought to their end.
 
 use futures::TryStreamExt;
-use tidegate::store::SetProgress;
 use tidegate::{Entry, ErrorKind, Store};
 
 use super::work_path::{Standing, WORK_PATH};
@@ -77,22 +76,28 @@ async fn jobs(out: &Store) -> Result<Vec<Job>> {
 impl Job {
     /// `None` if there is nothing of the job.
     async fn roll_forward(&self) -> Result<Option<JobOutcome>> {
-        match self.store.find_set(&self.pointer()).await? {
-            SetProgress::Begun(_) | SetProgress::Complete(_) => return self.complete().await,
-            SetProgress::NotBegun => {}
-            // Of an attempt that came too late, or of the job.
-            _ => match self.give_up().await? {
-                Some(JobOutcome::Ended(JobAbort::Begun)) => return self.complete().await,
-                ended => return Ok(ended),
-            },
-        }
+        // An attempt that came too late may have died while it gave up its uploads, or an abort of the job.
+        self.unclaimed_set().await?;
         match self.standing().await? {
             Standing::Begun => self.complete().await,
             // A job without files has no set: its end was interrupted.
             Standing::Open(_) if self.read_success().await?.is_some() => self.complete().await,
-            Standing::Open(_) => Ok(Some(JobOutcome::NotBegun)),
+            Standing::Open(_) | Standing::PointerClaimed => Ok(Some(JobOutcome::NotBegun)),
             // Also what an attempt has left that came too late.
-            Standing::BeingAborted | Standing::Gone => self.give_up().await,
+            Standing::BeingAborted | Standing::Gone => match self.give_up().await? {
+                Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
+                // What an attempt has left that came too late for this job.
+                Some(JobOutcome::Ended(JobAbort::Abandoned { uploads, unreadable, visible })) => {
+                    let committed = self.read_success().await?;
+                    Ok(Some(match committed {
+                        Some(job) => {
+                            JobOutcome::Committed(CommittedJob { abandoned: uploads, unreadable, ..job })
+                        }
+                        None => JobOutcome::Ended(JobAbort::Abandoned { uploads, visible, unreadable }),
+                    }))
+                }
+                ended => Ok(ended),
+            },
         }
     }
 

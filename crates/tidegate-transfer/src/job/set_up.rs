@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use tidegate::ErrorKind;
 use tidegate::store::SetProgress;
 
-use super::work_path::{Phase, Settings, Standing};
+use super::work_path::{OTHERS, Phase, Settings, Standing, TRIES};
 use super::{FoundJob, Job, JobError, Result, roll_forward};
 
 /// The longest lifetime that every store grants.
@@ -110,12 +110,19 @@ impl Job {
 
     /// Has every process know that the job is being given up. Does nothing if there are no settings.
     pub(super) async fn close(&self) -> Result {
-        if let Some(mut settings) = self.settings().await?
-            && settings.phase == Phase::Open
-        {
+        // A driver may end the job meanwhile: then its settings are not written anew.
+        for _ in 0..TRIES {
+            let Some((object, mut settings)) = self.find_settings().await? else { return Ok(()) };
+            if settings.phase != Phase::Open {
+                return Ok(());
+            }
             settings.phase = Phase::BeingAborted;
-            self.write(&self.settings_key(), settings.to_json()).await?;
+            let put = self.store.put(self.settings_key(), settings.to_json());
+            match put.content_type("application/json").replaces(object).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
+                written => return Ok(drop(written?)),
+            }
         }
-        Ok(())
+        Err(self.refused(ErrorKind::Closed, OTHERS))
     }
 }

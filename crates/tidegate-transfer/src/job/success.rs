@@ -7,6 +7,7 @@ use tidegate::{ErrorKind, Store};
 
 use super::commit::CommittedJob;
 use super::record::{VERSION, versioned};
+use super::work_path::{OTHERS, TRIES};
 use super::{Job, Result};
 
 /// The key, in the output directory, of the object that is written when all files of a job are published. Its JSON has the
@@ -18,6 +19,9 @@ pub const SUCCESS: &str = "_SUCCESS";
 struct SuccessText {
     version: u32,
     job: String,
+    /// When the job was set up, in seconds since 1970.
+    #[serde(default)]
+    created: u64,
     files: u64,
     bytes: u64,
     objects: Vec<PublishedFile>,
@@ -64,11 +68,40 @@ impl CommittedJob {
 }
 
 impl Job {
-    pub(super) async fn write_success(&self, files: Vec<PublishedFile>) -> Result {
+    /// Writes `_SUCCESS`, unless a job has written it that was set up after this one: a late end must not hide that.
+    pub(super) async fn write_success(&self, created: u64, files: Vec<PublishedFile>) -> Result {
         let CommittedJob { objects, bytes, .. } = CommittedJob::of(&files);
-        let text =
-            SuccessText { version: VERSION, job: self.id.clone(), files: objects, bytes, objects: files };
-        self.write(SUCCESS, serde_json::to_string(&text).unwrap_or_default()).await.map(drop)
+        let text = SuccessText {
+            version: VERSION,
+            job: self.id.clone(),
+            created,
+            files: objects,
+            bytes,
+            objects: files,
+        };
+        let text = serde_json::to_string(&text).unwrap_or_default();
+        for _ in 0..TRIES {
+            let put = self.store.put(SUCCESS, text.clone()).content_type("application/json");
+            let put = match self.find(SUCCESS).await? {
+                None => put.create_only(),
+                Some((there, text)) => {
+                    let later = |there: SuccessText| there.job != self.id && there.created > created;
+                    if versioned::<SuccessText>(&text).is_some_and(later) {
+                        return Ok(());
+                    }
+                    put.replaces(there)
+                }
+            };
+            match put.await {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::AlreadyExists | ErrorKind::Replaced | ErrorKind::NotFound
+                    ) => {}
+                written => return Ok(drop(written?)),
+            }
+        }
+        Err(self.refused(ErrorKind::Closed, OTHERS))
     }
 
     /// What `_SUCCESS` says, if it is that of this job.

@@ -1,3 +1,4 @@
+mod attempts;
 mod interrupted;
 mod mortal;
 mod stores;
@@ -116,7 +117,7 @@ async fn a_zombie_is_refused_and_leaves_nothing() -> Result {
     drop(zombie);
     let found = roll_forward(&out).await?;
     assert!(
-        matches!(&found[0].outcome, Ok(JobOutcome::Ended(JobAbort::Abandoned { uploads: 1, .. }))),
+        matches!(&found[0].outcome, Ok(JobOutcome::Committed(committed)) if committed.abandoned == 1),
         "{found:?}"
     );
     assert_eq!((keys(&out).await.len(), sessions(&out).await), (2, 0));
@@ -173,19 +174,57 @@ async fn jobs_of_one_directory_do_not_meet() -> Result {
 }
 
 #[tokio::test]
+async fn a_job_that_ends_late_does_not_hide_a_later_one() -> Result {
+    let out = out().await;
+    let (a, b) = (new_job(&out, "a").await, new_job(&out, "b").await);
+    run_task(&a, "t0", "t0-0", &["a/0"], "rows").await?;
+    b.commit().await?;
+    let text: serde_json::Value = serde_json::from_slice(&out.get(SUCCESS).await?).unwrap();
+    for (later, last) in [(10, "b"), (-10, "c")] {
+        let mut text = text.clone();
+        text["created"] = (text["created"].as_i64().unwrap() + later).into();
+        out.put(SUCCESS, text.to_string()).await?;
+        if last == "b" {
+            assert_eq!(a.commit().await?.objects, 1);
+        } else {
+            assert_eq!(new_job(&out, "c").await.commit().await?.objects, 0);
+        }
+        assert_eq!(last_completed(&out).await?.as_deref(), Some(last));
+    }
+    assert_eq!(keys(&out).await, ["_SUCCESS", "a/0"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_abort_that_is_overtaken_by_a_commit_says_so() -> Result {
+    let out = out().await;
+    let job = new_job(&out, "a").await;
+    run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
+    let (_, settings) = job.find_settings().await?.unwrap();
+    job.commit().await?;
+    job.close().await?;
+    assert_eq!(keys(&out).await, ["0", "_SUCCESS"]);
+    // As if the abort had found the settings before.
+    job.write(&job.settings_key(), settings.to_json()).await?;
+    assert_eq!(job.abort().await?, JobAbort::Begun);
+    assert_eq!(keys(&out).await, ["0", "_SUCCESS"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_no_manifest_of_a_task_keeps_the_job_from_its_commit() -> Result {
     let out = out().await;
     let job = new_job(&out, "a").await;
     run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
-    let whole = out.get("__tidegate_a/tasks/t0.json").await?;
+    let whole = out.get("__tidegate_a/tasks/t0/t0-0.json").await?;
     let of_another_job = String::from_utf8_lossy(&whole).replace("\"job\":\"a\"", "\"job\":\"b\"");
     let later = String::from_utf8_lossy(&whole).replacen("\"version\":1", "\"version\":2", 1);
     for text in [&whole[..whole.len() / 2], b"", b"{}", of_another_job.as_bytes(), later.as_bytes(), &whole] {
         // The last is whole, and that of another task.
-        out.put("__tidegate_a/tasks/t1.json", text.to_vec()).await?;
+        out.put("__tidegate_a/tasks/t1/t1-0.json", text.to_vec()).await?;
         let refused = job.commit().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
-        assert!(refused.to_string().contains("__tidegate_a/tasks/t1.json"), "{refused}");
+        assert!(refused.to_string().contains("__tidegate_a/tasks/t1/t1-0.json"), "{refused}");
         assert!(!out.exists("0").await?);
     }
     assert!(matches!(job.abort().await?, JobAbort::Abandoned { uploads: 1, .. }));
@@ -198,11 +237,11 @@ async fn a_record_that_nobody_can_read_is_named() -> Result {
     let out = out().await;
     let job = new_job(&out, "a").await;
     run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
-    out.put("__tidegate_a/attempts/t9/x.json", "torn").await?;
+    out.put("__tidegate_a/attempts/t9/t9/x.json", "torn").await?;
     let refused = job.abort_attempt("t9", "t9").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     let committed = job.commit().await?;
-    assert_eq!(committed.unreadable, ["__tidegate_a/attempts/t9/x.json"]);
+    assert_eq!(committed.unreadable, ["__tidegate_a/attempts/t9/t9/x.json"]);
     assert_eq!(keys(&out).await, ["0", "_SUCCESS"]);
     Ok(())
 }
@@ -241,7 +280,7 @@ async fn a_set_that_lost_an_upload_is_ended_by_hand() -> Result {
     let out = out().await;
     let job = new_job(&out, "a").await;
     run_task(&job, "t0", "t0-0", &["0", "1"], "rows").await?;
-    let text = out.get("__tidegate_a/tasks/t0.json").await?;
+    let text = out.get("__tidegate_a/tasks/t0/t0-0.json").await?;
     let task = record::TaskManifest::from_json(&text).unwrap();
     let pending: Vec<_> = task.files.into_iter().map(|file| file.pending).collect();
     out.abandon(&pending[1]).await?;

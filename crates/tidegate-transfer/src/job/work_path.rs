@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tidegate::store::SetProgress;
 use tidegate::{Entry, Error as StoreError, ErrorKind, Object};
 
-use super::record::{TaskManifest, VERSION, versioned};
+use super::record::{VERSION, versioned};
 use super::{Job, Result};
 
 /// The beginning of the name of a work path.
@@ -16,9 +16,13 @@ pub(super) const WORK_PATH: &str = "__tidegate_";
 /// Objects of the work path that are read, and uploads that are ended, at the same time; the engine's limits hold as well.
 pub(super) const AT_ONCE: usize = 64;
 
-/// The most bytes that the task manifests of a job have together: the driver holds them in memory. A file of one part has
-/// about 700.
-pub(super) const MOST_MANIFESTS: u64 = 64 << 20;
+/// How often a process looks again because others are at work on the job, and the pause before the second time, which
+/// doubles: six seconds in all.
+pub(super) const TRIES: u32 = 7;
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// After so many tries, a process ends what another one has begun to give up, and may have died.
+pub(super) const PATIENCE: u32 = 3;
 
 /// The content of `job.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,7 +30,7 @@ pub(super) struct Settings {
     version: u32,
     job: String,
     /// In seconds since 1970.
-    created: u64,
+    pub(super) created: u64,
     until: u64,
     pub(super) success_marker: bool,
     pub(super) phase: Phase,
@@ -72,8 +76,10 @@ impl Settings {
 pub(super) enum Standing {
     /// Its set is not begun.
     Open(Settings),
-    /// Its set is begun, complete, or being given up.
+    /// Its set is begun or complete.
     Begun,
+    /// An attempt that came too late gives up its uploads, and has the set's pointer meanwhile. The job may be open.
+    PointerClaimed,
     BeingAborted,
     /// It has no settings: it was completed, given up, or never set up.
     Gone,
@@ -90,14 +96,6 @@ impl Job {
 
     pub(super) fn pointer(&self) -> String {
         format!("{}commit.json", self.work_path())
-    }
-
-    pub(super) fn tasks(&self) -> String {
-        format!("{}tasks/", self.work_path())
-    }
-
-    pub(super) fn task_key(&self, task: &str) -> String {
-        format!("{}{task}.json", self.tasks())
     }
 
     /// The beginning of the keys of all records.
@@ -148,10 +146,15 @@ impl Job {
     }
 
     pub(super) async fn settings(&self) -> Result<Option<Settings>> {
+        Ok(self.find_settings().await?.map(|(_, settings)| settings))
+    }
+
+    /// Describes and reads the settings.
+    pub(super) async fn find_settings(&self) -> Result<Option<(Object, Settings)>> {
         let key = self.settings_key();
-        let Some(text) = self.read(&key).await? else { return Ok(None) };
+        let Some((object, text)) = self.find(&key).await? else { return Ok(None) };
         match versioned::<Settings>(&text).filter(|settings| settings.job == self.id) {
-            Some(settings) => Ok(Some(settings)),
+            Some(settings) => Ok(Some((object, settings))),
             None => {
                 let message =
                     "this is not the job's settings, or they are those of a later version of Tidegate";
@@ -163,43 +166,38 @@ impl Job {
     /// How far the job is. The set is looked for before the settings, because a job that is complete loses its settings
     /// before its pointer: if there is no set, and then there are settings, the set was not begun when it was looked for.
     pub(super) async fn standing(&self) -> Result<Standing> {
-        let SetProgress::NotBegun = self.store.find_set(&self.pointer()).await? else {
-            return Ok(Standing::Begun);
+        let is_claimed = match self.store.find_set(&self.pointer()).await? {
+            SetProgress::NotBegun => false,
+            SetProgress::BeingAbandoned(_) => true,
+            _ => return Ok(Standing::Begun),
         };
         Ok(match self.settings().await? {
+            Some(settings) if settings.phase == Phase::Open && is_claimed => Standing::PointerClaimed,
             Some(settings) if settings.phase == Phase::Open => Standing::Open(settings),
             Some(_) => Standing::BeingAborted,
             None => Standing::Gone,
         })
     }
 
-    /// Reads the manifests of all tasks; `None` if one that was listed is gone, because another process removes the work
-    /// path.
-    pub(super) async fn read_tasks(&self) -> Result<Option<Vec<TaskManifest>>> {
-        let listed = self.list(&self.tasks()).await?;
-        let bytes: u64 = listed.iter().map(|object| object.size).sum();
-        if bytes > MOST_MANIFESTS {
-            let message = format!(
-                "the manifests of its tasks have {bytes} bytes, and a driver reads up to {MOST_MANIFESTS}: write fewer files"
-            );
-            return Err(self.refused(ErrorKind::TooLarge, message));
+    /// How far the set is when nobody gives up uploads with its pointer: ends that first.
+    pub(super) async fn unclaimed_set(&self) -> Result<SetProgress> {
+        for _ in 0..TRIES {
+            match self.store.find_set(&self.pointer()).await? {
+                SetProgress::BeingAbandoned(_) => self.end_claim().await?,
+                progress => return Ok(progress),
+            }
         }
-        let reads: Vec<_> = listed.iter().map(|object| self.read_task(&object.key)).collect();
-        let read: Vec<_> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
-        Ok(read.into_iter().collect())
+        Err(self.refused(ErrorKind::Closed, OTHERS))
     }
 
-    async fn read_task(&self, key: &str) -> Result<Option<TaskManifest>> {
-        let Some(text) = self.read(key).await? else { return Ok(None) };
-        let is_ours =
-            |manifest: &TaskManifest| manifest.job == self.id && self.task_key(&manifest.task) == key;
-        match TaskManifest::from_json(&text).filter(is_ours) {
-            Some(manifest) => Ok(Some(manifest)),
-            None => {
-                let message = "this is no manifest of a task of this job, or it is one of a later version of Tidegate: \
-                     nothing is published";
-                Err(self.refused_object(ErrorKind::InvalidInput, key, message))
-            }
+    /// Ends what another process has begun to give up with the set's pointer.
+    pub(super) async fn end_claim(&self) -> Result {
+        match self.store.abandon_set(&self.pointer()).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::NotFound) => Ok(()),
+            ended => Ok(drop(ended?)),
         }
     }
 }
+
+pub(super) const OTHERS: &str =
+    "other processes commit the job or give it up, all the while: repeat the operation";

@@ -32,6 +32,7 @@ impl Bucket {
             bucket: self.0.clone(),
             steps: watch::Sender::new(0),
             dies_after: dies_after.into(),
+            fails_at: u64::MAX.into(),
         });
         let tide = Tidegate::builder().memory(32 << 20).build().expect("an engine");
         let out = tide.store(reach.clone()).within("out");
@@ -43,7 +44,7 @@ impl Bucket {
         self.process(u64::MAX - 1)
     }
 
-    fn root(&self) -> Store {
+    pub(super) fn root(&self) -> Store {
         Tidegate::builder().build().expect("an engine").store(self.0.clone())
     }
 
@@ -90,9 +91,23 @@ impl Process {
         self.reach.dies_after.store(*self.reach.steps.borrow() + steps, SeqCst);
     }
 
+    /// Has one step fail, after so many steps more: a request that is not sent, or whose answer is an error.
+    pub(super) fn fail_in(&self, steps: u64) {
+        self.reach.fails_at.store(*self.reach.steps.borrow() + steps + 1, SeqCst);
+    }
+
+    /// Whether the step of [`fail_in`](Self::fail_in) has come.
+    pub(super) fn has_failed(&self) -> bool {
+        *self.reach.steps.borrow() >= self.reach.fails_at.load(SeqCst)
+    }
+
     /// Kills the process: none of its requests has an effect any more.
     pub(super) fn kill(&self) {
         self.reach.steps.send_replace(u64::MAX);
+    }
+
+    pub(super) fn steps_made(&self) -> u64 {
+        *self.reach.steps.borrow()
     }
 
     /// Waits until the process has made so many steps, or is dead.
@@ -108,6 +123,7 @@ struct Reach {
     bucket: Arc<Memory>,
     steps: watch::Sender<u64>,
     dies_after: AtomicU64,
+    fails_at: AtomicU64,
 }
 
 impl Reach {
@@ -117,10 +133,15 @@ impl Reach {
 
     async fn step(&self) -> Result<(), Fault> {
         yield_now().await;
-        self.steps.send_modify(|steps| *steps = steps.saturating_add(1));
-        match self.is_dead() {
-            false => Ok(()),
-            true => Err(Fault::new(FaultKind::Denied, "the process is dead")),
+        let mut fails = false;
+        self.steps.send_modify(|steps| {
+            *steps = steps.saturating_add(1);
+            fails = *steps == self.fails_at.load(SeqCst);
+        });
+        match (self.is_dead(), fails) {
+            (false, false) => Ok(()),
+            (false, true) => Err(Fault::new(FaultKind::Denied, "the store fails once")),
+            (true, _) => Err(Fault::new(FaultKind::Denied, "the process is dead")),
         }
     }
 

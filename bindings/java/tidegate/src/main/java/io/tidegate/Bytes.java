@@ -14,7 +14,7 @@ record Bytes(byte[] array, ByteBuffer direct, int start, int length) {
      */
     static Bytes toRead(ByteBuffer buffer, int most) {
         if (buffer.isDirect() || buffer.hasArray()) {
-            return toFill(buffer).first(most);
+            return all(buffer).first(most);
         }
         byte[] copied = new byte[Math.min(buffer.remaining(), most)];
         buffer.duplicate().get(copied);
@@ -27,6 +27,13 @@ record Bytes(byte[] array, ByteBuffer direct, int start, int length) {
      * @throws ReadOnlyBufferException if nobody can
      */
     static Bytes toFill(ByteBuffer buffer) {
+        if (buffer.isReadOnly()) {
+            throw new ReadOnlyBufferException();
+        }
+        return all(buffer);
+    }
+
+    private static Bytes all(ByteBuffer buffer) {
         if (buffer.isDirect()) {
             return new Bytes(null, buffer, buffer.position(), buffer.remaining());
         }

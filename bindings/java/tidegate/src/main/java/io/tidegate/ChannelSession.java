@@ -12,6 +12,7 @@ final class ChannelSession implements WriteSession {
     private enum State {
         NEW,
         OPENED,
+        CLOSING,
         ABORTED
     }
 
@@ -47,7 +48,7 @@ final class ChannelSession implements WriteSession {
             opened.close();
             throw new AsynchronousCloseException();
         }
-        return new ResultChannel(opened.publishing(), result);
+        return new ResultChannel(opened.publishing(), state, result);
     }
 
     @Override
@@ -57,25 +58,33 @@ final class ChannelSession implements WriteSession {
 
     @Override
     public void abort() throws IOException {
-        state.set(State.ABORTED);
+        State before =
+                state.getAndUpdate(now -> now == State.CLOSING ? State.CLOSING : State.ABORTED);
         Writer opened = writer;
         try {
             if (opened != null) {
                 opened.abort();
             }
         } finally {
-            // Unless it was published, or has failed.
-            result.cancel(false);
+            // Unless it has failed. A close that has begun says itself what became of the object.
+            if (before != State.CLOSING) {
+                result.cancel(false);
+            }
         }
     }
 
     /** Completes the result with what becomes of the channel. Has no reference to the session. */
     private static final class ResultChannel implements WritableByteChannel {
         private final PublishingChannel channel;
+        private final AtomicReference<State> state;
         private final CompletableFuture<ObjectInfo> result;
 
-        ResultChannel(PublishingChannel channel, CompletableFuture<ObjectInfo> result) {
+        ResultChannel(
+                PublishingChannel channel,
+                AtomicReference<State> state,
+                CompletableFuture<ObjectInfo> result) {
             this.channel = channel;
+            this.state = state;
             this.result = result;
         }
 
@@ -98,14 +107,17 @@ final class ChannelSession implements WriteSession {
 
         @Override
         public void close() throws IOException {
+            boolean isFirst = state.compareAndSet(State.OPENED, State.CLOSING);
             try {
                 channel.close();
             } catch (IOException | RuntimeException | Error e) {
                 result.completeExceptionally(e);
                 throw e;
             }
-            // None after an abort.
-            channel.published().ifPresent(result::complete);
+            if (isFirst) {
+                // Nothing is published after an abort.
+                channel.published().ifPresentOrElse(result::complete, () -> result.cancel(false));
+            }
         }
     }
 }

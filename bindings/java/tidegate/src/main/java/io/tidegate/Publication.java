@@ -70,6 +70,10 @@ final class Publication {
         } catch (IOException e) {
             failure = e;
             throw e;
+        } catch (RuntimeException | Error e) {
+            // Whether it was published is not known.
+            failure = new IOException(e);
+            throw e;
         }
     }
 

@@ -5,6 +5,7 @@ import java.lang.System.Logger.Level;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystems;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -232,7 +233,19 @@ public final class Store {
         if (file.getFileSystem() != FileSystems.getDefault()) {
             throw TidegateException.invalid(file + " is no file of this machine's disks", null);
         }
-        return Wire.utf8(file.toAbsolutePath().toString());
+        // A name that is not text in the JVM's encoding would become that of another file.
+        String text = file.toAbsolutePath().toString();
+        boolean isWhole;
+        try {
+            isWhole = Path.of(text).equals(file.toAbsolutePath());
+        } catch (InvalidPathException e) {
+            isWhole = false;
+        }
+        if (!isWhole) {
+            String message = ": its name can't be written in the encoding of this JVM";
+            throw TidegateException.invalid(file + message, null);
+        }
+        return Wire.utf8(text);
     }
 
     /** Has the store copy an object to another key. */

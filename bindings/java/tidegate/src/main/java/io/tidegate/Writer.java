@@ -87,6 +87,7 @@ public final class Writer implements AutoCloseable {
     public void write(ByteBuffer bytes) throws IOException {
         exclusively(
                 () -> {
+                    passOn();
                     while (bytes.hasRemaining()) {
                         // A store that keeps up never has it wait.
                         if (Thread.currentThread().isInterrupted()) {
@@ -267,7 +268,8 @@ public final class Writer implements AutoCloseable {
 
     /**
      * Discards the upload, and waits until the store has released the session. A writer that has
-     * ended or failed stays as it is.
+     * ended or failed stays as it is. A call of another thread ends first: if that was {@link
+     * #finish}, the object may be published; otherwise the session is released in the background.
      */
     public void abort() throws IOException {
         boolean isEnded = hasEnded;
@@ -278,6 +280,13 @@ public final class Writer implements AutoCloseable {
         if (!lock.tryLock()) {
             // The call that has the writer ends, and drops it.
             discard();
+            try {
+                lock.lockInterruptibly();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw Call.interrupted();
+            }
+            lock.unlock();
             return;
         }
         try {

@@ -210,6 +210,7 @@ class SessionTest {
         session.abort();
         assertEquals(AsynchronousCloseException.class, closed.get(60, TimeUnit.SECONDS).getClass());
         assertTrue(session.getResult().isCompletedExceptionally());
+        assertFalse(session.getResult().isCancelled(), "the object may be there");
     }
 
     @Test

@@ -20,6 +20,7 @@ import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.WritableByteChannel;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
 class WriterTest {
@@ -43,6 +44,21 @@ class WriterTest {
             fails(Kind.CLOSED, writer::finish);
         }
         assertArrayEquals(LARGE, store.get("finish"));
+    }
+
+    @Test
+    void bytesOfTheStreamAndOfTheWriterKeepTheirOrder() throws Exception {
+        Store store = Servers.embedded();
+        try (Writer writer = store.writer("order")) {
+            OutputStream stream = writer.asOutputStream();
+            stream.write('a');
+            writer.write(new byte[] {'b'});
+            stream.write('c');
+            writer.asChannel().write(ByteBuffer.wrap(new byte[] {'d'}));
+            stream.write('e');
+            writer.finish();
+        }
+        assertEquals("abcde", new String(store.get("order"), StandardCharsets.UTF_8));
     }
 
     @ParameterizedTest

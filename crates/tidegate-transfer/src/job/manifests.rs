@@ -1,0 +1,151 @@
+//! The manifests of attempts. Each attempt has a key of its own, and what is written there first holds: the manifest of its
+//! files, or the mark that it was given up, after which no manifest is written there, however late.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use tidegate::{ErrorKind, Object};
+
+use super::record::{AttemptState, TaskManifest};
+use super::work_path::{AT_ONCE, TRIES};
+use super::{Job, Result};
+
+/// The most bytes that the manifests of a job have together: the driver holds them in memory. A file of one part has about
+/// 700.
+pub(super) const MOST_MANIFESTS: u64 = 64 << 20;
+
+/// What is at the key of an attempt's manifest.
+#[derive(Debug)]
+pub(super) enum AtKey {
+    /// What this call has written, with nothing or something else before.
+    New(Object, TaskManifest),
+    /// What was there, and stays.
+    Old(TaskManifest),
+}
+
+impl Job {
+    fn manifests(&self) -> String {
+        format!("{}tasks/", self.work_path())
+    }
+
+    pub(super) fn manifest_key(&self, task: &str, attempt: &str) -> String {
+        format!("{}{task}/{attempt}.json", self.manifests())
+    }
+
+    /// Writes the manifest of an attempt's files, unless one of these files is there or the attempt was given up.
+    pub(super) async fn hand_in(&self, manifest: TaskManifest) -> Result<AtKey> {
+        let replaces = |there: &TaskManifest| {
+            let is_new = there.state == AttemptState::Committed && !there.has_files_of(&manifest);
+            is_new.then(|| manifest.clone())
+        };
+        self.decide(manifest.clone(), replaces).await
+    }
+
+    /// Has an attempt not count: marks it as given up.
+    pub(super) async fn withdraw(&self, task: &str, attempt: &str) -> Result<AtKey> {
+        let mark = TaskManifest {
+            job: self.id.clone(),
+            task: task.to_owned(),
+            attempt: attempt.to_owned(),
+            state: AttemptState::GivenUp,
+            written: 0,
+            files: Vec::new(),
+        };
+        // The files stay in it: an abort of the job looks for all that a driver may have read.
+        let replaces = |there: &TaskManifest| match there.state {
+            AttemptState::Committed => Some(TaskManifest { state: AttemptState::Withdrawn, ..there.clone() }),
+            AttemptState::GivenUp | AttemptState::Withdrawn => None,
+        };
+        self.decide(mark, replaces).await
+    }
+
+    /// Writes `first` where nothing is, or what `replaces` makes of the manifest that is there.
+    async fn decide(
+        &self,
+        first: TaskManifest,
+        replaces: impl Fn(&TaskManifest) -> Option<TaskManifest>,
+    ) -> Result<AtKey> {
+        let key = self.manifest_key(&first.task, &first.attempt);
+        let put = |manifest: &TaskManifest| {
+            self.store.put(&*key, manifest.to_json()).content_type("application/json")
+        };
+        for _ in 0..TRIES {
+            match put(&first).create_only().await {
+                Ok(object) => return Ok(AtKey::New(object, first)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
+            }
+            let Some((object, there)) = self.find_manifest(&key).await? else { continue };
+            let Some(next) = replaces(&there) else { return Ok(AtKey::Old(there)) };
+            match put(&next).replaces(object).await {
+                Ok(object) => return Ok(AtKey::New(object, next)),
+                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let message =
+            "other processes commit this attempt or give it up, all the while: repeat the operation";
+        Err(self.refused_object(ErrorKind::Closed, &key, message))
+    }
+
+    /// Describes and reads a manifest; `None` if it is not there.
+    pub(super) async fn find_manifest(&self, key: &str) -> Result<Option<(Object, TaskManifest)>> {
+        let Some((object, text)) = self.find(key).await? else { return Ok(None) };
+        let is_ours = |manifest: &TaskManifest| {
+            manifest.job == self.id && self.manifest_key(&manifest.task, &manifest.attempt) == key
+        };
+        match TaskManifest::from_json(&text).filter(is_ours) {
+            Some(manifest) => Ok(Some((object, manifest))),
+            None => {
+                let message = "this is no manifest of an attempt of this job, or it is one of a later version of Tidegate: \
+                     nothing is published";
+                Err(self.refused_object(ErrorKind::InvalidInput, key, message))
+            }
+        }
+    }
+
+    /// Removes a manifest, if it is still this object.
+    pub(super) async fn remove_manifest(&self, key: &str, object: &Object) -> Result {
+        match self.store.delete_if_unchanged(key, object).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
+    /// Reads the manifests of all attempts, as the store lists them; `None` in place of one that is gone since.
+    pub(super) async fn read_manifests(&self) -> Result<Vec<Option<(Object, TaskManifest)>>> {
+        let listed = self.list(&self.manifests()).await?;
+        let bytes: u64 = listed.iter().map(|object| object.size).sum();
+        if bytes > MOST_MANIFESTS {
+            let message = format!(
+                "the manifests of its attempts have {bytes} bytes, and a driver reads up to {MOST_MANIFESTS}: write fewer files"
+            );
+            return Err(self.refused(ErrorKind::TooLarge, message));
+        }
+        let reads: Vec<_> = listed.iter().map(|object| self.find_manifest(&object.key)).collect();
+        let read: Vec<_> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+        let read = read.into_iter().map(|read| read.map(|(_, manifest)| manifest));
+        Ok(listed.into_iter().zip(read).map(|(listed, manifest)| Some((listed, manifest?))).collect())
+    }
+
+    /// The manifests that count: for each task, that of the last attempt that was committed and not given up. `None` if one
+    /// that was listed is gone, because another process removes the work path.
+    pub(super) async fn read_tasks(&self) -> Result<Option<Vec<TaskManifest>>> {
+        let read = self.read_manifests().await?.into_iter().collect::<Option<Vec<_>>>();
+        Ok(read.map(|read| {
+            let mut last = BTreeMap::new();
+            for (object, manifest) in read {
+                if manifest.state != AttemptState::Committed {
+                    continue;
+                }
+                // The store's times may be in whole seconds.
+                let when = (object.modified, manifest.written);
+                match last.get(&manifest.task) {
+                    Some((latest, _)) if *latest > when => {}
+                    _ => drop(last.insert(manifest.task.clone(), (when, manifest))),
+                }
+            }
+            last.into_values().map(|(_, manifest)| manifest).collect()
+        }))
+    }
+}
