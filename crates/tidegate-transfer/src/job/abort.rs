@@ -24,7 +24,7 @@ pub enum JobAbort {
         /// The keys of records that could not be read, and are removed. If there are uploads of theirs, sweeps end them.
         unreadable: Vec<String>,
     },
-    /// The set of the job was begun: nothing is abandoned. [`Job::commit`] or [`roll_forward`](super::roll_forward())
+    /// The set of the job was begun, or the job was completed meanwhile: nothing of it is abandoned. [`Job::commit`] or [`roll_forward`](super::roll_forward())
     /// brings the job to its end.
     Begun,
 }

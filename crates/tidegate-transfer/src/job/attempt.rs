@@ -280,8 +280,8 @@ impl TaskAttempt {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] if the job is over, or becomes so meanwhile, or the attempt was given up: then this attempt's
-    /// uploads are abandoned, and it leaves nothing behind. [`ErrorKind::InvalidInput`] if a file is open. Otherwise those of
-    /// the store: repeat it.
+    /// uploads are abandoned, and it leaves nothing behind. Those of an attempt that was committed before it was given up are
+    /// left to the end of the job. [`ErrorKind::InvalidInput`] if a file is open. Otherwise those of the store: repeat it.
     pub async fn commit(&self) -> Result {
         let mut files = Vec::new();
         for file in self.files.lock().values() {

@@ -32,7 +32,7 @@ impl Job {
     /// [`commit`](super::TaskAttempt::commit).
     ///
     /// May be repeated at any point, by any process, and by several at the same time: one set is published. Each file is whole
-    /// or not there; the files become visible one after the other, and `_SUCCESS` comes last. The manifests of the tasks are
+    /// or not there; the files become visible one after the other, and `_SUCCESS` comes last. The manifests of all attempts are
     /// held in memory: up to 64 MiB of JSON, which is about 90,000 files of one part.
     ///
     /// # Cancellation
