@@ -52,6 +52,21 @@ def test_jobs_are_completed_or_given_up_from_the_directory_alone(tidegate, job, 
     one_sentence(tidegate("abandon", "--job", out, env=env), "no job", exit=3)
 
 
+def test_a_commit_fails_that_finds_a_job_that_was_given_up(tidegate, job, embedded_bucket):
+    env, out = embedded_bucket.env, embedded_bucket.url("out")
+    assert job("set-up", out, "one", env=env).exit == 0
+    assert job("task", out, "one", "task", "attempt", "2", env=env).exit == 0
+    # As an abort leaves it that dies.
+    key = "out/__tidegate_one/job.json"
+    settings = embedded_bucket.get(key)
+    embedded_bucket.put(key, settings.replace(b'"open"', b'"being_aborted"'))
+    assert embedded_bucket.get(key) != settings
+    run = tidegate("commit", "--job", out, "--json", env=env)
+    assert run.exit == 1 and (run.json[0]["state"], run.json[0]["abandoned"]) == ("abandoned", 2), run
+    assert "not committed: one" in run.err and "given up" in run.err, run
+    assert embedded_bucket.keys() == []
+
+
 def test_a_directory_without_jobs_is_an_error(tidegate, embedded_bucket):
     env = embedded_bucket.env
     embedded_bucket.put("out/_SUCCESS", b"")

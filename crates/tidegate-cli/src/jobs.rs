@@ -57,8 +57,15 @@ pub(crate) async fn commit(invocation: &Invocation, connection: &ConnectionOptio
             };
         }
         let count = found.len();
-        let idle = print(invocation, url, found).await?;
-        if idle.len() < count {
+        let Printed { committed, idle, given_up, lost } = print(invocation, url, found).await?;
+        if lost > 0 || committed == 0 && idle.is_empty() {
+            let sentence = format!(
+                "{url}: not committed: {}, which had been given up, and of which the last uploads and records are removed now",
+                given_up.join(", ")
+            );
+            return Err(CommandFailure::Failed(sentence));
+        }
+        if committed > 0 {
             return Ok(());
         }
         let sentence = format!(
@@ -100,17 +107,32 @@ fn outcomes(found: Vec<FoundJob>) -> Vec<FoundOutcome> {
     found.into_iter().map(|found| (found.id, found.outcome)).collect()
 }
 
-/// Prints a line for each job. Returns the ids of those that were not begun; fails if something was not done.
-async fn print(invocation: &Invocation, url: &str, found: Vec<FoundOutcome>) -> Outcome<Vec<String>> {
+/// The jobs of which a line was printed.
+#[derive(Default)]
+struct Printed {
+    committed: usize,
+    /// Their sets were not begun.
+    idle: Vec<String>,
+    /// These are given up.
+    given_up: Vec<String>,
+    /// How many uploads of jobs that are given up were abandoned.
+    lost: u64,
+}
+
+/// Prints a line for each job; fails if something was not done.
+async fn print(invocation: &Invocation, url: &str, found: Vec<FoundOutcome>) -> Outcome<Printed> {
     let mut out = output::text(invocation.format())?;
-    let (count, mut failed, mut idle) = (found.len(), Vec::new(), Vec::new());
+    let (count, mut failed, mut printed) = (found.len(), Vec::new(), Printed::default());
     for (id, outcome) in found {
         let line = JobLine { state: "committed", url, id: &id, objects: 0, bytes: 0, abandoned: 0 };
         let (line, unread) = match outcome {
             Ok(JobOutcome::Committed(CommittedJob { objects, bytes, abandoned, unreadable, .. })) => {
+                printed.committed += 1;
                 (JobLine { objects, bytes, abandoned, ..line }, unreadable)
             }
             Ok(JobOutcome::Ended(JobAbort::Abandoned { uploads, visible, unreadable, .. })) => {
+                printed.given_up.push(id.clone());
+                printed.lost += uploads;
                 (JobLine { state: "abandoned", objects: visible, abandoned: uploads, ..line }, unreadable)
             }
             Ok(JobOutcome::Ended(_)) => {
@@ -122,7 +144,7 @@ async fn print(invocation: &Invocation, url: &str, found: Vec<FoundOutcome>) -> 
             }
             Ok(_) => {
                 out.print(&JobLine { state: "not_begun", ..line })?;
-                idle.push(id);
+                printed.idle.push(id);
                 continue;
             }
             Err(error) => {
@@ -139,7 +161,7 @@ async fn print(invocation: &Invocation, url: &str, found: Vec<FoundOutcome>) -> 
     }
     out.finish().await?;
     match (failed.len(), count) {
-        (0, _) => Ok(idle),
+        (0, _) => Ok(printed),
         (1, 1) => Err(failed.remove(0)),
         (failures, _) => {
             failed.iter().for_each(output::fail);
