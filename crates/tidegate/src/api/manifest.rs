@@ -4,7 +4,8 @@
 //!
 //! 1. Every upload is checked: its bytes are at the store, and its condition holds. Then the *intent* is written below
 //!    `.tidegate/manifests/` with `create_only`, so of two sets with one pointer only one gets it. Until the intent exists,
-//!    nothing is visible and the set can be given up.
+//!    nothing is visible and the set can be given up. All uploads are checked once more then: the one who gives up a set may
+//!    have been at work between the check and the intent.
 //! 2. Every upload is committed. That may be repeated, by any process that reads the intent.
 //! 3. The pointer is written, and names the objects. Then the intent is removed.
 //!

@@ -36,7 +36,9 @@ pub(super) enum Purpose {
 
 /// What a process finds that writes an intent.
 pub(super) enum Claim {
-    /// The intent is there: ours, or that of another process that does the same with this set.
+    /// This call has written the intent.
+    New(Intent),
+    /// The intent was there: ours, or that of another process that does the same with this set.
     Held(Intent),
     /// This intent is there, of another set or for another purpose.
     Taken(Intent),
@@ -91,7 +93,7 @@ impl Store {
         };
         for _ in 0..TRIES {
             match self.put(&*key, text.clone()).content_type("application/json").create_only().await {
-                Ok(object) => return Ok(Claim::Held(Intent { manifest: manifest.clone(), purpose, object })),
+                Ok(object) => return Ok(Claim::New(Intent { manifest: manifest.clone(), purpose, object })),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }

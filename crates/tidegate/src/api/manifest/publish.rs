@@ -187,7 +187,8 @@ impl Store {
     /// May be repeated, by any process and at the same time. Returns the objects in the order of the manifest.
     ///
     /// A check asks the store whether it has all bytes of an upload, and whether the upload's condition (`create_only`,
-    /// `replaces`) holds. Where one fails, nothing is written.
+    /// `replaces`) holds. Where one fails, nothing is written. All are checked again once the intent is there, because another
+    /// process may have given up uploads before: where a check fails then and nothing is published, the intent is removed.
     ///
     /// After the future is dropped, or an error that is not of the kinds below, the set may be anywhere on its way: commit it
     /// again, or call [`roll_forward`](Self::roll_forward).
@@ -212,8 +213,10 @@ impl Store {
         if let Err(error) = can_be_published {
             return Err(root.with_state(manifest, error).await);
         }
-        let intent = match root.claim(manifest, Purpose::Publish).await? {
-            Claim::Held(intent) => Some(intent),
+        let claim = root.claim(manifest, Purpose::Publish).await?;
+        let is_new = matches!(claim, Claim::New(_));
+        let intent = match claim {
+            Claim::New(intent) | Claim::Held(intent) => Some(intent),
             // Another process may have completed this set; a request that came late may have written there since.
             Claim::Taken(there) if root.pointer_of(manifest).await? == PointerState::Ours => {
                 Some(there).filter(|there| there.manifest.set() == manifest.set())
@@ -235,6 +238,11 @@ impl Store {
             };
             let (kind, pointer) = (ErrorKind::AlreadyExists, manifest.pointer());
             return Err(root.of_pointer(kind, Operation::Complete, pointer, message));
+        }
+        if let Some(intent) = intent.as_ref().filter(|_| is_new)
+            && let Err(error) = root.check_again(manifest, intent).await
+        {
+            return Err(root.with_state(manifest, error).await);
         }
         let objects = match root.commit_each(manifest).await {
             Ok(objects) => objects,
@@ -291,7 +299,7 @@ impl Store {
                      --manifest` ends a set that cannot be completed";
         let closed = || root.of_pointer(ErrorKind::Closed, Operation::Abort, manifest.pointer(), begun);
         let claim = match root.claim(manifest, Purpose::Abandon).await? {
-            Claim::Held(intent) => Some(intent),
+            Claim::New(intent) | Claim::Held(intent) => Some(intent),
             Claim::Taken(there) if there.manifest.set() == manifest.set() => return Err(closed()),
             // Another set that is being published has some of these uploads: it must not lose them.
             Claim::Taken(there)
@@ -393,6 +401,27 @@ impl Store {
             |intent: &Intent| intent.purpose == Purpose::Publish && intent.manifest.set() == manifest.set();
         // The intent goes after the pointer has come.
         Ok(intent.as_ref().is_some_and(is_ours) || self.pointer_of(manifest).await? == PointerState::Ours)
+    }
+
+    /// Checks the uploads of a set whose intent this process has just written. If one cannot be published, and none is,
+    /// removes the intent: the set is not begun.
+    async fn check_again(&self, manifest: &Manifest, intent: &Intent) -> Result<()> {
+        let checked = self.check_each(manifest).await;
+        if !checked.iter().any(is_refused) {
+            return Ok(());
+        }
+        let Err(error) = self.confirm(manifest, checked).await else { return Ok(()) };
+        if !is_final(&error) {
+            return Err(error);
+        }
+        // Another process may publish uploads of the set as soon as it has read the intent.
+        for (pending, checked) in manifest.pending().iter().zip(self.check_each(manifest).await) {
+            if !is_refused(&checked) && self.exists(pending.key()).await? {
+                return Err(error);
+            }
+        }
+        self.remove_intent(intent).await?;
+        Err(error)
     }
 
     /// Commits the uploads that a check found to be lost, of a set that was begun. A store that is publishing an object for
