@@ -27,6 +27,7 @@ HELD = {
     "PutObject": "hold-put",
     "HeadObject": "hold-head",
     "GetObject": "hold-get",
+    "DeleteObject": "hold-delete",
 }
 UNAVAILABLE = {"error": {"status": 500, "code": "InternalError"}}
 FAULTS = [{"operation": name, "action": "hold_answer", "key_prefix": keys} for name, keys in HELD.items()]
@@ -35,8 +36,17 @@ FAULTS += [
     {"operation": "PutObject", "action": UNAVAILABLE, "key_prefix": "refused-put"},
     {"operation": "GetObject", "action": {"end_response": {"after_bytes": 300_000}}, "key_prefix": "torn", "times": 1},
     {"operation": "GetObject", "action": UNAVAILABLE, "key_prefix": "torn", "skip": 1},
+    {"operation": "GetObject", "action": {"end_response": {"after_bytes": 300_000}}, "key_prefix": "cut", "times": 1},
+    {"operation": "GetObject", "action": UNAVAILABLE, "key_prefix": "cut", "skip": 1, "times": 3},
+    {"operation": "HeadObject", "action": UNAVAILABLE, "key_prefix": "refused-head"},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt"},
 ]
+# As often as an impatient engine asks.
+COMPLETE = {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "times": 2}
+FAULTS += [{**COMPLETE, "key_prefix": keys} for keys in ("stuck-once", "stuck-lost", "stuck-journal")]
+# Bytes of a session: over HTTP an append, over gRPC one of two calls.
+APPEND = "storage.resumable.append|storage.v2.BidiWriteObject|storage.v2.WriteObject"
+FAULTS.append({"operation": APPEND, "action": "lose_answer", "key_prefix": "lost-answers"})
 
 
 def jdks():
@@ -88,9 +98,9 @@ def test_junit(jdk, servers, natives):
     # The classes are those that `jars` has compiled.
     command = ["mvn", "--batch-mode", "--no-transfer-progress", "-pl", "tidegate", "surefire:test"]
     settings = [f"-Dtidegate.library={LIBRARY}", f"-Djvm={jdk}/bin/java", "-DtrimStackTrace=false"]
-    said = run(*command, *settings, cwd=BINDING, env=clean_env(said))
+    said = run(*command, *settings, cwd=BINDING, env=clean_env(said), limit=400)
     count = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: (\d+)", said)[-1]
-    assert int(count[0]) > 40, said
+    assert int(count[0]) > 130, said
     print(f"{jdk.name}: {count[0]} tests, {count[1]} of them not for this version")
 
 
@@ -100,7 +110,7 @@ def blocks():
 
 
 def test_the_guide_is_short():
-    assert len((ROOT / "docs/JAVA.md").read_text().split()) <= 700
+    assert len((ROOT / "docs/JAVA.md").read_text().split()) <= 1200
 
 
 def test_the_first_program_of_the_guide_uploads(jars, tmp_path):
@@ -111,7 +121,8 @@ def test_the_first_program_of_the_guide_uploads(jars, tmp_path):
 
 
 def test_the_other_fragments_of_the_guide_compile(jars, tmp_path):
-    needed = ["io.tidegate.*", "java.io.InputStream", "java.io.OutputStream", "java.nio.ByteBuffer", "java.util.List"]
+    needed = ["io.tidegate.*", "java.io.InputStream", "java.io.OutputStream", "java.nio.ByteBuffer"]
+    needed += ["java.nio.channels.WritableByteChannel", "java.nio.file.Path", "java.util.List", "java.util.Optional"]
     head = "".join(f"import {name};\n" for name in needed)
     fragments = blocks()[1:]
     assert fragments
@@ -139,7 +150,7 @@ def test_the_library_exports_what_the_jvm_calls_and_stays_loaded():
     symbols = run("nm", "-D", "--defined-only", LIBRARY).splitlines()
     exported = {line.split()[-1] for line in symbols}
     native = (BINDING / "tidegate/src/main/java/io/tidegate/Native.java").read_text()
-    methods = set(re.findall(r"static native \w+ (\w+)\(", native))
+    methods = set(re.findall(r"static native [\w\[\]]+ (\w+)\(", native))
     assert exported == {"JNI_OnLoad"} | {f"Java_io_tidegate_Native_{name}" for name in methods}
     dynamic = run("readelf", "-d", LIBRARY)
     assert "NODELETE" in dynamic

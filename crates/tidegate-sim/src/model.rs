@@ -328,17 +328,19 @@ impl Model {
         if create_only && self.current(key).is_some() {
             return Err(Fault::new(FaultKind::Exists, "the key has an object"));
         }
-        let mut object = Object::default();
-        object.key = key.to_owned();
-        object.size = checksum.covers();
-        object.etag = Some(format!("\"{:016x}\"", checksum.value()));
+        let mut object = Object {
+            key: key.to_owned(),
+            size: checksum.covers(),
+            etag: Some(format!("\"{:016x}\"", checksum.value())),
+            modified: Some(self.dated(&options.attributes)),
+            token: options.token.clone(),
+            attributes: options.attributes.clone(),
+            ..Object::default()
+        };
         match checksum.algorithm() {
             Algorithm::Crc32c => object.crc32c = Some(checksum.base64()),
-            _ => object.crc64nvme = Some(checksum.base64()),
+            Algorithm::Crc64Nvme => object.crc64nvme = Some(checksum.base64()),
         }
-        object.modified = Some(self.dated(&options.attributes));
-        object.token = options.token.clone();
-        object.attributes = options.attributes.clone();
         let version = VisibleObject { at: now, object: object.clone(), pieces: pieces.into() };
         self.gone.remove(key);
         self.history.entry(key.to_owned()).or_default().push(version);

@@ -278,10 +278,8 @@ impl Parts for Planted {
         if !self.is(Plant::SwallowedError) || completed.is_ok() {
             return completed;
         }
-        let mut object = Object::default();
-        object.key = session.key.clone();
-        object.size = parts.iter().map(|part| part.size).sum();
-        Ok(object)
+        let size = parts.iter().map(|part| part.size).sum();
+        Ok(Object { key: session.key.clone(), size, ..Object::default() })
     }
 
     async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {

@@ -21,18 +21,22 @@ pub(crate) struct OpenObject {
 /// Opens an object to copy it.
 ///
 /// A HEAD request asks for the attributes first, because not every store returns them with the bytes (Google's JSON API
-/// returns none). The object's tags are asked for if it has any, unless the target is a directory. `opening` is shown the
-/// reader before its first request.
+/// returns none). `described` is the answer, if it was sent before. The object's tags are asked for if it has any, unless the
+/// target is a directory. `opening` is shown the reader before its first request.
 ///
 /// # Errors
 /// If the object cannot be described or read, or its tags cannot be.
 pub(crate) async fn open(
     from: &Store,
     key: &str,
+    described: Option<&Object>,
     to: &Store,
     opening: impl FnOnce(&ReaderBuilder),
 ) -> Result<OpenObject> {
-    let mut object = from.head(key).await?;
+    let mut object = match described {
+        Some(object) => object.clone(),
+        None => from.head(key).await?,
+    };
     let reading = from.reader(key);
     let reading = if object.has_identity() { reading.if_unchanged(&object) } else { reading };
     opening(&reading);
@@ -70,7 +74,7 @@ pub async fn copy(
     to: &Store,
     write: impl FnOnce(Attributes) -> WriterBuilder,
 ) -> Result<Object> {
-    let OpenObject { mut reader, carried, left_out, .. } = open(from, key, to, |_| {}).await?;
+    let OpenObject { mut reader, carried, left_out, .. } = open(from, key, None, to, |_| {}).await?;
     let mut writer = write(carried).exact_size(reader.object().size).await?;
     writer.read_from(&mut reader).await?;
     let mut written = writer.finish().await?;

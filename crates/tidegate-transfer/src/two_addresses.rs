@@ -296,10 +296,11 @@ mod tests {
     use super::*;
 
     fn object(seconds: u64, version: Option<&str>) -> Object {
-        let mut object = Object::default();
-        object.modified = Some(UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 7 * seconds));
-        object.version = version.map(str::to_owned);
-        object
+        Object {
+            modified: Some(UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 7 * seconds)),
+            version: version.map(str::to_owned),
+            ..Object::default()
+        }
     }
 
     #[test]

@@ -1,268 +1,73 @@
-//! The interface between the engine and a store: small traits, and one module for each cloud.
+//! The interface between the engine and a store: small traits, and one module for each kind of store.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
 //! [`BucketCheck`], [`Directories`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the
 //! store's protocol has.
-//!
-//! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
-//! few as the protocol allows; [`Attempt`] says how to make it. A failure is a [`Fault`] that says what is known.
 
-use std::fmt::Debug;
-use std::ops::Range;
-
-use async_trait::async_trait;
-
-use crate::memory::payload::Payload;
-use crate::types::object::Object;
-
-#[cfg(any(feature = "azure", feature = "gcs"))]
-mod access_token;
-mod admin;
-mod append;
-mod attempt;
-#[cfg(feature = "azure")]
-pub mod azure;
 #[cfg(test)]
 mod behaviour;
-mod bucket_check;
-mod buckets;
-mod bulk_delete;
-#[cfg(feature = "_http")]
-mod confirm;
-mod copy;
-mod directories;
-#[cfg(feature = "_http")]
-mod environment;
-mod facts;
-#[cfg(any(test, feature = "fuzzing"))]
-mod fuzzing;
-#[cfg(feature = "gcs")]
-pub mod gcs;
-#[cfg(feature = "_http")]
-mod http;
-mod if_unchanged;
-mod info;
 #[cfg(any(test, not(all(feature = "azure", feature = "gcs", feature = "s3"))))]
 pub(crate) mod left_out;
-mod listing;
-pub mod local;
-pub mod memory;
-mod parts;
-mod presign;
-#[cfg(feature = "_http")]
-mod provider;
-mod rename;
-#[cfg(feature = "s3")]
-pub mod s3;
+
+#[doc(inline)]
+pub use tidegate_core::backend::{
+    AbortRule, Admin, Append, Appended, Attempt, Backend, Body, BucketCheck, BucketEntry, BucketFacts,
+    Buckets, BulkDelete, Capabilities, Connection, Copied, CopySource, Directories, Entry, Facts, Fault,
+    FaultKind, Feature, FeatureSet, Held, Info, KnownFacts, Lifecycle, LifecycleRule, Listing, OpenSession,
+    OtherKind, Pages, PartOrigin, PartSource, Parts, Presign, PresignedRequest, Receipt, Rename, Scheme,
+    ServerCopy, Session, StoredPart, Versioning, WriteOptions, memory,
+};
+pub(crate) use tidegate_core::backend::{
+    no_identity, not_resumable, same_or_another, same_or_replaced, shown_session_id,
+};
 #[cfg(test)]
-pub(crate) mod samples;
-mod scheme;
-#[cfg(feature = "_http")]
-mod time;
-mod types;
-mod unfinished;
-#[cfg(any(feature = "gcs", feature = "s3"))]
-mod vacancy;
-#[cfg(feature = "_http")]
-mod xml;
-
-pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
-
-pub use crate::types::fault::{Fault, FaultKind};
+pub(crate) use tidegate_core::testkit::samples;
 #[cfg(any(feature = "azure", feature = "gcs"))]
-pub use access_token::AccessToken;
-pub use admin::{Admin, Versioning};
-pub use append::Append;
-pub use attempt::{Attempt, Connection};
-pub use bucket_check::BucketCheck;
-pub use buckets::{BucketEntry, Buckets};
-pub use bulk_delete::BulkDelete;
-pub use copy::{Copied, CopySource, ServerCopy};
-pub use directories::Directories;
-pub use facts::{BucketFacts, Facts, Feature, FeatureSet, KnownFacts};
-pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
-pub use info::Info;
+#[doc(inline)]
+pub use tidegate_http::AccessToken;
+
 #[cfg(not(feature = "azure"))]
 pub(crate) use left_out::azure;
 #[cfg(not(feature = "gcs"))]
 pub(crate) use left_out::gcs;
 #[cfg(not(feature = "s3"))]
 pub(crate) use left_out::s3;
-pub use listing::{Listing, Pages};
-pub use parts::{PartOrigin, PartSource, Parts};
-pub use presign::{Presign, PresignedRequest};
-pub use rename::Rename;
-pub use scheme::Scheme;
-pub(crate) use types::shown_session_id;
-pub use types::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
-/// One bucket of a cloud, or one root directory.
-///
-/// Dropping a method's future cancels the request. The store may still carry it out, as after a lost answer.
-#[async_trait]
-pub trait Backend: Debug + Send + Sync + 'static {
-    /// The store's address, endpoint and limits.
-    fn info(&self) -> &Info;
-
-    /// [`Info::location`]
-    fn location(&self) -> &str {
-        &self.info().location
-    }
-
-    /// Whether the location is a directory of this machine, and a key the path of a file below it.
-    fn is_local(&self) -> bool {
-        false
-    }
-
-    /// [`Info::endpoint`]
-    fn endpoint(&self) -> &str {
-        &self.info().endpoint
-    }
-
-    /// [`Info::capabilities`]
-    fn capabilities(&self) -> &Capabilities {
-        &self.info().capabilities
-    }
-
-    /// Refuses a key, or options, that no request can express. `options` is `None` for requests that write nothing.
-    /// Sends nothing, so that the error comes before a producer's first byte. If this lets something pass, the
-    /// request itself refuses it.
-    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
-        let _ = (key, options);
-        Ok(())
-    }
-
-    /// Writes an object in one request. The object is visible as a whole when this returns `Ok`, or not at all.
-    async fn put(
-        &self,
-        key: &str,
-        payload: Payload,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault>;
-
-    /// Describes an object. `FaultKind::NotFound` if the key has no object.
-    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault>;
-
-    /// Reads an object, or a range of it in bytes. A range that ends past the object's end (`u64::MAX` for an open
-    /// one) is cut to the object; `Body` says which bytes follow. A range that begins past the end is refused.
-    ///
-    /// With `same`, reads only if the key still has that object, by the store's own condition if it has one:
-    /// [`FaultKind::Replaced`] if the key has another object, [`FaultKind::Unsupported`] if neither a tag nor a
-    /// version can tell. Not every server heeds conditions, so the caller must compare the answer as well
-    /// ([`Object::is_same`]).
-    async fn get(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        same: Option<&Object>,
-        attempt: Attempt,
-    ) -> Result<Body, Fault>;
-
-    /// Removes an object. Succeeds if the key has no object.
-    ///
-    /// With `same`, removes only that object, by the store's own condition if it has one: [`FaultKind::Replaced`] if
-    /// the key has another object. Not every server heeds conditions, so the caller must compare the key's
-    /// description ([`Object::is_same`]) before the removal as well.
-    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault>;
-
-    /// Lists the objects whose keys begin with `prefix`, in key order if
-    /// [`Capabilities::lists_in_key_order`] is set. Unless `recursive`, keys with a further `/`
-    /// after `prefix` are listed only as the prefix up to that `/`.
-    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry>;
-
-    /// As [`list`](Self::list), for a caller that needs only the entries behind the key `after`: a store that can begin
-    /// there is asked to. Entries up to `after` may be listed all the same; the caller leaves them out.
-    fn list_after(&self, prefix: &str, recursive: bool, after: &str) -> Listing<Entry> {
-        let _ = after;
-        self.list(prefix, recursive)
-    }
-
-    /// Whether `key` is the same place as the key `from` of the bucket or root at `location`, so that a write or
-    /// removal here replaces or removes that object. Sends nothing; a local disk follows links.
-    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
-        location == self.location() && from == key
-    }
-
-    /// The store's uploads in parts, if it has any.
-    fn parts(&self) -> Option<&dyn Parts> {
-        None
-    }
-
-    /// The store's sessions that bytes are appended to, if it has any.
-    fn appending(&self) -> Option<&dyn Append> {
-        None
-    }
-
-    /// The store's own copies, if it makes any.
-    fn server_copy(&self) -> Option<&dyn ServerCopy> {
-        None
-    }
-
-    /// The store's own renames, if it has any.
-    fn renames(&self) -> Option<&dyn Rename> {
-        None
-    }
-
-    /// Asks whether the bucket is missing, after [`head`](Self::head) has found no object. `None` where the answer to
-    /// `head` tells the one from the other, and where asking would tell nothing new.
-    fn bucket_check(&self) -> Option<&dyn BucketCheck> {
-        None
-    }
-
-    /// The store's directories, if it has any beside its objects.
-    fn directories(&self) -> Option<&dyn Directories> {
-        None
-    }
-
-    /// The store's removals of many objects in one request; `None` if it has none, or if its server turned out to have
-    /// none. A backend over another must not pass this on if the other's keys mean something else.
-    fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
-        None
-    }
-
-    /// The store's presigned URLs, if it has any.
-    fn presigning(&self) -> Option<&dyn Presign> {
-        None
-    }
-
-    /// The administration of the bucket, if it has one.
-    fn admin(&self) -> Option<&dyn Admin> {
-        None
-    }
+pub mod local {
+    //! Directories of this machine.
+    pub(crate) use tidegate_local::{
+        Arrival, Batch, Batches, Condition, DROP_LIMIT, Destination, LOCAL_ENDPOINT, NotedTarget, Parents,
+        Publish, WaitedWork, Waiter, within_drop_limit,
+    };
+    #[doc(inline)]
+    pub use tidegate_local::{
+        FilesBelow, LINK_SUFFIX, LONGEST_LINK, LinkPolicy, Local, UnlistedName, unfinished_name,
+    };
 }
 
-/// What the store must have for a request; a fault says that it has not.
-impl dyn Backend {
-    /// [`parts`](Backend::parts), or [`FaultKind::Unsupported`].
-    pub fn need_parts(&self) -> Result<&dyn Parts, Fault> {
-        self.parts().ok_or_else(|| lacks("uploads in parts"))
-    }
-
-    /// [`appending`](Backend::appending), or [`FaultKind::Unsupported`].
-    pub fn need_append(&self) -> Result<&dyn Append, Fault> {
-        self.appending().ok_or_else(|| lacks("sessions that bytes are appended to"))
-    }
-
-    /// [`server_copy`](Backend::server_copy), or [`FaultKind::Unsupported`].
-    pub fn need_server_copy(&self) -> Result<&dyn ServerCopy, Fault> {
-        self.server_copy().ok_or_else(|| lacks("copies that it makes itself"))
-    }
-
-    /// [`admin`](Backend::admin), or [`FaultKind::Unsupported`].
-    pub fn need_admin(&self) -> Result<&dyn Admin, Fault> {
-        self.admin().ok_or_else(|| lacks("unfinished uploads, lifecycle rules and tags"))
-    }
-
-    /// Aborts a session of either kind.
-    pub async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
-        match self.appending().filter(|append| append.has(session)) {
-            Some(append) => append.abort(session, attempt).await,
-            None => self.need_parts()?.abort(session, attempt).await,
-        }
-    }
+#[cfg(feature = "s3")]
+pub mod s3 {
+    //! Amazon S3, and stores that speak its protocol.
+    #[doc(inline)]
+    pub use tidegate_s3::{
+        Addressing, Credentials, S3, S3Buckets, S3Client, S3Scheme, S3Settings, SigningKeys,
+    };
 }
 
-fn lacks(what: &str) -> Fault {
-    Fault::new(FaultKind::Unsupported, format!("the store has no {what}"))
+#[cfg(feature = "gcs")]
+pub mod gcs {
+    //! Google Cloud Storage.
+    #[doc(inline)]
+    pub use tidegate_gcs::{
+        AccessToken, Gcs, GcsBuckets, GcsClient, GcsCredentials, GcsScheme, GcsSettings, GcsTransport,
+    };
+}
+
+#[cfg(feature = "azure")]
+pub mod azure {
+    //! Azure Blob Storage.
+    #[doc(inline)]
+    pub use tidegate_azure::{
+        AccessToken, Azure, AzureBuckets, AzureClient, AzureCredentials, AzureScheme, AzureSettings,
+    };
 }

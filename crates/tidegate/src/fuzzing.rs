@@ -1,10 +1,16 @@
 //! What the fuzz targets in `fuzz/` call. Each function takes any bytes and must not panic; what else it holds to is
 //! asserted where the code is that it calls.
 
-pub use crate::backend::gcs::fuzzing::{grpc_messages, json_documents};
-pub use crate::backend::s3::fuzzing::{headers, xml_documents};
 pub use crate::download::into_file::fuzzing::download_notes;
 pub use crate::engine::records::fuzzing::records;
+pub use tidegate_gcs::fuzzing::{grpc_messages, json_documents};
+pub use tidegate_s3::fuzzing::xml_documents;
+
+/// Parses headers as S3 and as Google Cloud Storage.
+pub fn headers(input: &[u8]) {
+    tidegate_gcs::fuzzing::headers(input);
+    tidegate_s3::fuzzing::headers(input);
+}
 
 #[cfg(test)]
 mod tests {

@@ -180,26 +180,31 @@ mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod journal;
-mod memory;
-#[cfg(test)]
-mod testkit;
-mod types;
 pub mod upload;
+
+#[cfg(test)]
+use tidegate_core::testkit;
+use tidegate_core::{memory, types};
 
 #[cfg(feature = "object_store")]
 pub use api::object_store;
 #[cfg(feature = "prefix")]
 pub use api::prefix;
 pub use api::{Store, Tidegate, TidegateBuilder, blocking, examine, merge, options, sweep};
+#[doc(inline)]
 pub use backend::Entry;
 pub use download::Reader;
 #[doc(hidden)]
 pub use memory::external_sort;
+#[doc(inline)]
 pub use memory::{payload, spool};
+#[doc(inline)]
 pub use types::error::{Error, ErrorKind, Operation, Result};
+#[doc(inline)]
 pub use types::object::{Attributes, Object};
+#[doc(inline)]
 pub use types::progress::Progress;
+#[doc(inline)]
 pub use types::{checksum, location, object, trusted_file};
 pub use upload::{Strategy, Writer};
 
@@ -226,27 +231,50 @@ pub mod store {
         AbandonedSet, DeleteReport, DeleteStream, Deletion, ListStream, Manifest, OpenBuilder, PointedObject,
         RenameBuilder, SetProgress,
     };
+    #[doc(inline)]
     pub use crate::backend::BucketEntry;
+}
+
+pub mod journal {
+    //! The journals of uploads: list and verify them. docs/JOURNAL.md specifies the file byte by byte. [`list`] and [`verify`]
+    //! block. Neither changes a journal, but `list` removes files that nobody needs any more.
+    #[cfg(test)]
+    pub(crate) use tidegate_journal::testkit;
+    #[doc(inline)]
+    pub use tidegate_journal::{
+        Durability, End, Header, JournalError, JournalFile, JournalState, JournaledSession, Listed, Part,
+        Recovered, SessionKind, examine, list, verify,
+    };
+    pub(crate) use tidegate_journal::{
+        InUse, Journal, JournalReader, discard, is_in_use, list_of, look, sum,
+    };
 }
 
 pub mod fork {
     //! What a child does that was forked from a program that uses Tidegate.
+    #[doc(inline)]
     pub use crate::types::locked_file::release_inherited_locks;
 }
 
 pub mod settings {
     //! Settings of an engine and of its stores.
     #[cfg(any(feature = "azure", feature = "gcs"))]
+    #[doc(inline)]
     pub use crate::backend::AccessToken;
     #[cfg(feature = "azure")]
+    #[doc(inline)]
     pub use crate::backend::azure::{AzureCredentials, AzureSettings};
     #[cfg(feature = "gcs")]
+    #[doc(inline)]
     pub use crate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
     #[cfg(feature = "s3")]
+    #[doc(inline)]
     pub use crate::backend::s3::{Addressing, Credentials, S3Settings, SigningKeys};
     pub use crate::engine::limiter::Concurrency;
     pub use crate::engine::retry::RetryPolicy;
+    #[doc(inline)]
     pub use crate::journal::Durability;
+    #[doc(inline)]
     pub use crate::types::unknown_name::UnknownName;
 }
 
@@ -258,11 +286,14 @@ pub mod recover {
 
 pub mod progress {
     //! Figures about what an engine does and holds.
+    #[doc(inline)]
     pub use crate::memory::budget::Usage;
+    #[doc(inline)]
     pub use crate::types::progress::{Progress, Snapshot, Waiting};
 }
 
 pub mod text {
     //! Text of others, such as keys and messages of a store, made safe to show.
+    #[doc(inline)]
     pub use crate::types::printable::{printable, printable_bytes, without_passwords};
 }

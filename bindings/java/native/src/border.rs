@@ -1,6 +1,7 @@
 //! The border to Java: failures become exceptions, and panics too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 
 use jni_sys::{JNIEnv, jbyteArray};
 use tidegate::options::Options;
@@ -21,6 +22,22 @@ pub(crate) unsafe fn call<T: Default>(env: *mut JNIEnv, work: impl FnOnce(&Env) 
         env.raise(&failure);
         T::default()
     })
+}
+
+/// An array that a native method gives to Java; null where an exception is pending.
+#[repr(transparent)]
+pub(crate) struct Array(jbyteArray);
+
+impl Array {
+    pub(crate) fn new(env: &Env, bytes: &[u8]) -> Self {
+        Self(env.new_bytes(bytes))
+    }
+}
+
+impl Default for Array {
+    fn default() -> Self {
+        Self(ptr::null_mut())
+    }
 }
 
 /// What a native method comes to, if this is the process of its JVM. A panic is a failure: values that it leaves
@@ -45,6 +62,20 @@ pub(crate) unsafe fn text(env: &Env, array: jbyteArray) -> Outcome<String> {
     // SAFETY: the caller promises it.
     let bytes = unsafe { env.bytes(array) }.ok_or_else(|| Failure::invalid("a text is null"))?;
     String::from_utf8(bytes).map_err(|_| Failure::invalid("a text is not UTF-8"))
+}
+
+/// The texts that a caller passes.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn texts(env: &Env, array: jbyteArray) -> Outcome<Vec<String>> {
+    // SAFETY: the caller promises it.
+    let bytes = unsafe { env.bytes(array) }.unwrap_or_default();
+    let (mut texts, mut from) = (Vec::new(), Decoder(&bytes));
+    while from.has_more() {
+        texts.push(from.text()?);
+    }
+    Ok(texts)
 }
 
 /// The options that a caller passes: names, each with a text or an object.

@@ -11,11 +11,12 @@ use tokio::runtime::{Builder, Handle as Runtimes, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::border;
+use crate::border::{self, Array};
 use crate::call::{Reply, start};
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::jvm;
+use crate::wire::Encoder;
 
 /// The engine and the runtime of its calls, shared by all that came from it.
 pub(crate) struct Running {
@@ -85,6 +86,28 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_engine(
         border::call(env, |env| {
             let options = border::options(env, options)?;
             Ok(Handle::Engine(shared(options)?).into_java())
+        })
+    }
+}
+
+/// `Native.usage`: the figures of `Usage`, in its order.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_usage(
+    env: *mut JNIEnv,
+    _: jclass,
+    engine: i64,
+) -> Array {
+    // SAFETY: the JVM calls this, with a handle whose Java object is reachable.
+    unsafe {
+        border::call(env, |env| {
+            let usage = Handle::engine(engine)?.tide.usage();
+            let figures =
+                [usage.total, usage.held, usage.half_filled, usage.peak, usage.waiting as u64, usage.spooled];
+            let mut to = Encoder::default();
+            for figure in figures {
+                to.number(i64::try_from(figure).unwrap_or(i64::MAX));
+            }
+            Ok(Array::new(env, &to.bytes))
         })
     }
 }

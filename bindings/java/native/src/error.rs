@@ -74,9 +74,15 @@ impl Failure {
         Self::new("panic", "", &format!("the library panicked: {text}"))
     }
 
-    /// As `TidegateException` reads it.
     pub(crate) fn encoded(&self) -> Vec<u8> {
-        let (mut to, parts) = (Encoder::default(), &self.0);
+        let mut to = Encoder::default();
+        self.encode(&mut to);
+        to.bytes
+    }
+
+    /// As `TidegateException` reads it.
+    pub(crate) fn encode(&self, to: &mut Encoder) {
+        let parts = &self.0;
         to.text(parts.kind);
         to.text(&parts.message);
         to.text(parts.operation);
@@ -85,7 +91,6 @@ impl Failure {
         to.number(parts.attempts.into());
         to.number(i64::try_from(parts.elapsed.as_millis()).unwrap_or(i64::MAX));
         to.number(parts.is_unreachable.into());
-        to.bytes
     }
 }
 

@@ -10,6 +10,7 @@ use crate::engine::Shared;
 use crate::error::{Failure, Outcome};
 use crate::list::OpenList;
 use crate::reader::OpenReader;
+use crate::recover::Unfinished;
 use crate::store::OpenStore;
 use crate::writer::OpenWriter;
 
@@ -19,6 +20,7 @@ pub(crate) enum Handle {
     Writer(Arc<OpenWriter>),
     Reader(Box<OpenReader>),
     List(OpenList),
+    Unfinished(Unfinished),
 }
 
 impl Handle {
@@ -75,6 +77,14 @@ impl Handle {
             _ => Err(wrong()),
         }
     }
+
+    pub(crate) unsafe fn unfinished<'a>(handle: i64) -> Outcome<&'a Unfinished> {
+        // SAFETY: the caller promises it.
+        match unsafe { Self::of(handle) } {
+            Self::Unfinished(upload) => Ok(upload),
+            _ => Err(wrong()),
+        }
+    }
 }
 
 fn wrong() -> Failure {
@@ -92,7 +102,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_free(env: *mut JNIEnv, _: 
                 Handle::Writer(writer) => writer.discard(),
                 Handle::Reader(reader) => reader.close(),
                 // They end when the last call of them does.
-                Handle::Engine(_) | Handle::Store(_) | Handle::List(_) => {}
+                Handle::Engine(_) | Handle::Store(_) | Handle::List(_) | Handle::Unfinished(_) => {}
             }
             Ok(())
         })

@@ -212,7 +212,7 @@ impl Env {
     }
 
     /// A new array with these bytes; null, with a pending exception, if the heap is full.
-    fn new_bytes(&self, bytes: &[u8]) -> jbyteArray {
+    pub(crate) fn new_bytes(&self, bytes: &[u8]) -> jbyteArray {
         let Ok(length) = jint::try_from(bytes.len()) else { return ptr::null_mut() };
         // SAFETY: the length is not negative; the region is all of the new array.
         unsafe {

@@ -18,7 +18,10 @@ mod handle;
 mod jvm;
 mod list;
 mod object;
+mod pending;
 mod reader;
+mod recover;
+mod sets;
 mod store;
 #[cfg(feature = "for_tests")]
 mod tests_only;
@@ -26,7 +29,7 @@ mod wire;
 mod writer;
 
 /// The version of what `Native` and this library agree on: a class of another version refuses this library.
-const ABI: i32 = 1;
+const ABI: i32 = 2;
 
 /// `Native.abi`.
 #[unsafe(no_mangle)]

@@ -62,13 +62,14 @@ pub(crate) fn encoded(object: &Object) -> Vec<u8> {
 
 /// As much of an object as tells its contents from others', as `ObjectInfo` writes it.
 pub(crate) fn decoded(from: &mut Decoder<'_>) -> Outcome<Object> {
-    let mut object = Object::default();
-    object.key = from.text()?;
-    match u64::try_from(from.number()?) {
-        Ok(size) => object.size = size,
-        Err(_) => object.size_is_unknown = true,
-    }
-    object.etag = from.optional()?;
-    object.version = from.optional()?;
-    Ok(object)
+    let key = from.text()?;
+    let size = u64::try_from(from.number()?).ok();
+    Ok(Object {
+        key,
+        size: size.unwrap_or_default(),
+        size_is_unknown: size.is_none(),
+        etag: from.optional()?,
+        version: from.optional()?,
+        ..Object::default()
+    })
 }

@@ -1,5 +1,7 @@
 //! Stores, and what is done with whole objects.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bytes::Bytes;
 use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jobject};
 use tidegate::{Object, Store};
@@ -9,9 +11,10 @@ use crate::border;
 use crate::buffer::Buffer;
 use crate::call::{Reply, start};
 use crate::engine::Shared;
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
-use crate::object::encoded;
+use crate::object::{encode, encoded};
+use crate::wire::Encoder;
 
 pub(crate) struct OpenStore {
     pub(crate) shared: Shared,
@@ -141,6 +144,28 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_stat(
     }
 }
 
+/// `Native.find`: gives the object, or no bytes if there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_find(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, of) = (border::text(env, key)?, store.store.clone());
+            store.start(token, async move {
+                Ok(of.find(&key).await?.as_ref().map(described).unwrap_or_default())
+            });
+            Ok(())
+        })
+    }
+}
+
 /// `Native.exists`: gives 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_io_tidegate_Native_exists(
@@ -178,6 +203,115 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_delete(
             store.start(token, async move {
                 of.delete(&key).await?;
                 Ok(Reply::default())
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.deleteAll`: gives how many keys have no object any more, and each other key with its failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_deleteAll(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    keys: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let removals = store.store.delete_many(border::texts(env, keys)?);
+            store.start(token, async move {
+                let (report, mut failed) = (removals.await, Encoder::default());
+                for (key, error) in report.failed {
+                    failed.optional(key.as_deref());
+                    Failure::from(error).encode(&mut failed);
+                }
+                Ok(Reply { value: report.deleted as i64, ..Reply::bytes(failed.bytes) })
+            });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.rename`: gives the object with its new key.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_rename(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+    to_key: jbyteArray,
+    options: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, to_key) = (border::text(env, key)?, border::text(env, to_key)?);
+            let rename = border::options(env, options)?.rename(store.store.rename(key, to_key))?;
+            store.start(token, async move { Ok(described(&rename.await?)) });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.upload`: gives the object.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_upload(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    path: jbyteArray,
+    key: jbyteArray,
+    options: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (path, key) = (border::text(env, path)?, border::text(env, key)?);
+            let upload = border::options(env, options)?.upload(store.store.upload(path, key))?;
+            store.start(token, async move { Ok(described(&upload.await?)) });
+            Ok(())
+        })
+    }
+}
+
+/// `Native.download`: gives the object, and after it the warnings of the download.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_download(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+    key: jbyteArray,
+    path: jbyteArray,
+    options: jbyteArray,
+) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let (key, path) = (border::text(env, key)?, border::text(env, path)?);
+            let warnings = Arc::new(Mutex::new(Vec::new()));
+            let warned = warnings.clone();
+            let warn = move |warning: &str| {
+                warned.lock().unwrap_or_else(PoisonError::into_inner).push(warning.to_owned());
+            };
+            let download =
+                border::options(env, options)?.download(store.store.download(key, path))?.on_warning(warn);
+            store.start(token, async move {
+                let mut to = Encoder::default();
+                encode(&download.await?, &mut to);
+                for warning in &*warnings.lock().unwrap_or_else(PoisonError::into_inner) {
+                    to.text(warning);
+                }
+                Ok(Reply::bytes(to.bytes))
             });
             Ok(())
         })

@@ -1,12 +1,11 @@
 //! Writers. One call at a time has a writer; one that fails, is cancelled or panics takes it away, and nothing is published.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jobject};
-use tidegate::{Strategy, Writer};
+use tidegate::{ErrorKind, Strategy, Writer};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -18,18 +17,44 @@ use crate::engine::Shared;
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::store::described;
+use crate::wire::Encoder;
 
 pub(crate) struct OpenWriter {
-    shared: Shared,
+    pub(crate) shared: Shared,
     url: String,
     /// `None` once it has ended or failed.
     writer: Arc<Mutex<Option<Writer>>>,
-    has_failed: AtomicBool,
-    cancel: CancellationToken,
+    state: StdMutex<State>,
+    pub(crate) cancel: CancellationToken,
     is_journaled: bool,
 }
 
+/// What calls have made of a writer.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// It goes on, or has ended as the caller wanted.
+    Whole,
+    Failed,
+    /// A finish has begun, and nothing says whether it published the object.
+    Unknown,
+}
+
 impl OpenWriter {
+    /// A writer for Java: gives the handle, and where the writer begins.
+    pub(crate) fn reply(shared: &Shared, writer: Writer, url: String) -> Reply {
+        let mut position = Encoder::default();
+        position.number(i64::try_from(writer.position()).unwrap_or(i64::MAX));
+        let open = Self {
+            shared: shared.clone(),
+            url,
+            state: StdMutex::new(State::Whole),
+            cancel: CancellationToken::new(),
+            is_journaled: writer.strategy() == Strategy::Journal,
+            writer: Arc::new(Mutex::new(Some(writer))),
+        };
+        Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position.bytes) }
+    }
+
     /// Drops the writer: the upload is aborted in the background. A call that is under way ends, and drops it.
     pub(crate) fn discard(&self) {
         self.cancel.cancel();
@@ -48,17 +73,24 @@ impl OpenWriter {
 
     /// Why it takes no more calls.
     fn ended(&self) -> Failure {
-        let why = match self.has_failed.load(SeqCst) {
-            true => "an earlier call of this writer failed, and nothing was published",
-            false => "the writer was finished, aborted or closed before",
+        let why = match *self.state() {
+            State::Whole => "the writer was finished, prepared, aborted or closed before",
+            State::Failed => "an earlier call of this writer failed, and nothing was published",
+            State::Unknown => {
+                "its finish ended without saying whether the object was published: look with Store.stat"
+            }
         };
         Failure::closed(&self.url, why)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A writer during one call. Dropped without [`keep`](Self::keep) or [`end`](Self::end), it takes the library's writer
 /// with it: the call has failed, was cancelled or panicked, and bytes may be missing.
-struct InCall {
+pub(crate) struct InCall {
     open: Arc<OpenWriter>,
     writer: OwnedMutexGuard<Option<Writer>>,
     is_whole: bool,
@@ -66,7 +98,7 @@ struct InCall {
 
 impl InCall {
     /// Begins a call, which has the writer to itself.
-    fn begin(open: &Arc<OpenWriter>) -> Outcome<Self> {
+    pub(crate) fn begin(open: &Arc<OpenWriter>) -> Outcome<Self> {
         // The task that drops a discarded writer may have the lock.
         if open.cancel.is_cancelled() {
             return Err(open.ended());
@@ -81,18 +113,18 @@ impl InCall {
         Ok(Self { open: open.clone(), writer, is_whole: false })
     }
 
-    fn writer(&mut self) -> Outcome<&mut Writer> {
+    pub(crate) fn writer(&mut self) -> Outcome<&mut Writer> {
         let open = &self.open;
         self.writer.as_mut().ok_or_else(|| open.ended())
     }
 
     /// Takes the writer, for a call that ends it.
-    fn take(&mut self) -> Outcome<Writer> {
+    pub(crate) fn take(&mut self) -> Outcome<Writer> {
         self.writer.take().ok_or_else(|| self.open.ended())
     }
 
     /// The call has left the writer whole, or ended it as it should.
-    fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.is_whole = true;
     }
 }
@@ -100,14 +132,18 @@ impl InCall {
 impl Drop for InCall {
     fn drop(&mut self) {
         if !self.is_whole {
-            self.open.has_failed.store(true, SeqCst);
+            let mut state = self.open.state();
+            if *state == State::Whole {
+                *state = State::Failed;
+            }
+            drop(state);
             let _entered = self.open.shared.runtime.enter();
             drop(self.writer.take());
         }
     }
 }
 
-/// `Native.openWriter`: gives a handle.
+/// `Native.openWriter`: gives a handle, and the position 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_io_tidegate_Native_openWriter(
     env: *mut JNIEnv,
@@ -125,18 +161,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_openWriter(
             let (key, options) = (border::text(env, key)?, border::options(env, options)?);
             let url = format!("{}/{key}", store.store.location());
             let (open, shared) = (options.write(store.store.writer(key))?, store.shared.clone());
-            store.start(token, async move {
-                let writer = open.await?;
-                let open = OpenWriter {
-                    shared,
-                    url,
-                    has_failed: AtomicBool::new(false),
-                    cancel: CancellationToken::new(),
-                    is_journaled: writer.strategy() == Strategy::Journal,
-                    writer: Arc::new(Mutex::new(Some(writer))),
-                };
-                Ok(Reply::number(Handle::Writer(Arc::new(open)).into_java()))
-            });
+            store.start(token, async move { Ok(OpenWriter::reply(&shared, open.await?, url)) });
             Ok(())
         })
     }
@@ -265,9 +290,17 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_finish(
             let open = Handle::writer(writer)?;
             let mut in_call = InCall::begin(open)?;
             start(&open.shared, token, &open.cancel, async move {
-                let object = in_call.take()?.finish().await?;
+                let writer = in_call.take()?;
+                // So it stays if this call is cancelled or panics.
+                *in_call.open.state() = State::Unknown;
+                let finished = writer.finish().await;
+                *in_call.open.state() = match &finished {
+                    Ok(_) => State::Whole,
+                    Err(error) if error.kind() == ErrorKind::Uncertain => State::Unknown,
+                    Err(_) => State::Failed,
+                };
                 in_call.keep();
-                Ok(described(&object))
+                Ok(described(&finished?))
             });
             Ok(())
         })

@@ -221,8 +221,7 @@ mod tests {
     fn an_object_of_unknown_size_makes_no_wrong_sum() {
         let location: Location = "s3://bucket/t/".parse().unwrap();
         let mut stored = TreeSize::default();
-        let mut object = Object::default();
-        object.size = 12;
+        let mut object = Object { size: 12, ..Object::default() };
         stored.add(&object, &location).unwrap();
         object.size_is_unknown = true;
         assert!(stored.add(&object, &location).is_err());

@@ -187,9 +187,7 @@ impl LsArgs {
                 out.json(&line(&root, &entry))?;
                 continue;
             }
-            if let Some(columns) = columns(&entry, shown_from, self.human) {
-                writeln!(out, "{columns}")?;
-            }
+            writeln!(out, "{}", columns(&entry, shown_from, self.human))?;
         }
         out.finish().await?;
         match (first, failed) {
@@ -218,7 +216,7 @@ impl LsArgs {
 }
 
 /// The line for people: date and time, size, and the name, which begins at `shown_from` of the key.
-fn columns(entry: &Entry, shown_from: usize, human: bool) -> Option<String> {
+fn columns(entry: &Entry, shown_from: usize, human: bool) -> String {
     let name = |key: &str| key.get(shown_from..).unwrap_or(key).to_owned();
     let (modified, size, name) = match entry {
         Entry::Prefix(key) => (String::new(), "PRE".to_owned(), name(key)),
@@ -231,9 +229,8 @@ fn columns(entry: &Entry, shown_from: usize, human: bool) -> Option<String> {
             (object.modified.map(text::time_of_listing).unwrap_or_default(), size, name(&object.key))
         }
         Entry::Other { key, kind } => (String::new(), "-".to_owned(), format!("{}  ({kind})", name(key))),
-        _ => return None,
     };
-    Some(format!("{modified:19} {size:>10} {name}"))
+    format!("{modified:19} {size:>10} {name}")
 }
 
 /// What is listed.
@@ -259,8 +256,8 @@ fn say(error: Error) {
     output::fail(&error.into());
 }
 
-fn line<'a>(root: &str, entry: &'a Entry) -> Option<ListingLine<'a>> {
-    Some(match entry {
+fn line<'a>(root: &str, entry: &'a Entry) -> ListingLine<'a> {
+    match entry {
         Entry::Prefix(key) => ListingLine::Prefix { url: format!("{root}/{key}") },
         Entry::Object(object) => ListingLine::Object {
             url: format!("{root}/{}", object.key),
@@ -271,8 +268,7 @@ fn line<'a>(root: &str, entry: &'a Entry) -> Option<ListingLine<'a>> {
         Entry::Other { key, kind } => {
             ListingLine::Other { url: format!("{root}/{key}"), what: kind.to_string() }
         }
-        _ => return None,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -285,11 +281,13 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_aws_s3_ls() {
-        let mut object = Object::default();
-        object.key = "t/name".to_owned();
-        object.size = 12345;
-        object.modified = Some(UNIX_EPOCH + Duration::from_secs(1_795_774_500));
-        let line = |object: &Object, human| columns(&Entry::Object(object.clone()), 2, human).unwrap();
+        let mut object = Object {
+            key: "t/name".to_owned(),
+            size: 12345,
+            modified: Some(UNIX_EPOCH + Duration::from_secs(1_795_774_500)),
+            ..Object::default()
+        };
+        let line = |object: &Object, human| columns(&Entry::Object(object.clone()), 2, human);
         assert_eq!(line(&object, false), "2026-11-27 10:15:00      12345 name");
         assert_eq!(line(&object, true), "2026-11-27 10:15:00   12.1 KiB name");
         object.size = u64::MAX;
@@ -298,7 +296,7 @@ mod tests {
         object.modified = None;
         assert_eq!(line(&object, false), "                             ? name");
         let prefix = Entry::Prefix("t/sub/".to_owned());
-        assert_eq!(columns(&prefix, 2, false).unwrap(), "                           PRE sub/");
+        assert_eq!(columns(&prefix, 2, false), "                           PRE sub/");
     }
 
     #[test]

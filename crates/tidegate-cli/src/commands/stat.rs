@@ -118,7 +118,6 @@ fn encryption(encryption: &Encryption) -> String {
         Encryption::Managed => "AES256".to_owned(),
         Encryption::Kms { key_id: None } => "aws:kms".to_owned(),
         Encryption::Kms { key_id: Some(key) } => format!("aws:kms:{key}"),
-        _ => "other".to_owned(),
     }
 }
 

@@ -178,12 +178,11 @@ mod tests {
 
     #[test]
     fn times_and_sizes_decide_too() {
-        let object = |size: Option<u64>, modified: Option<u64>| {
-            let mut object = Object::default();
-            object.size = size.unwrap_or(0);
-            object.size_is_unknown = size.is_none();
-            object.modified = modified.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
-            object
+        let object = |size: Option<u64>, modified: Option<u64>| Object {
+            size: size.unwrap_or(0),
+            size_is_unknown: size.is_none(),
+            modified: modified.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)),
+            ..Object::default()
         };
         let sizes = filter(&["--min-size", "1K", "--max-size", "2K"]);
         for (size, expected) in

@@ -42,9 +42,11 @@ pub(crate) struct Carried {
 impl Carried {
     /// The attributes for an object. Refuses a name that was given twice.
     pub(crate) fn attributes(self) -> Outcome<Attributes> {
-        let mut attributes = Attributes::default();
-        attributes.content_type = self.content_type;
-        attributes.cache_control = self.cache_control;
+        let mut attributes = Attributes {
+            content_type: self.content_type,
+            cache_control: self.cache_control,
+            ..Attributes::default()
+        };
         // Metadata names ignore case, as header names do.
         attributes.metadata = once("--metadata", self.metadata, str::to_ascii_lowercase)?;
         attributes.tags = once("--tag", self.tag, str::to_owned)?;

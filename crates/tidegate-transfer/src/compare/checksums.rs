@@ -271,9 +271,11 @@ mod tests {
 
     #[test]
     fn a_checksum_of_another_length_is_none() {
-        let mut object = Object::default();
-        object.crc64nvme = Some("OTkg9g==".to_owned());
-        object.crc32c = Some("rosUhgp5mIg=".to_owned());
+        let mut object = Object {
+            crc64nvme: Some("OTkg9g==".to_owned()),
+            crc32c: Some("rosUhgp5mIg=".to_owned()),
+            ..Object::default()
+        };
         assert_eq!(Kind::ALL.map(|kind| kind.of(&object)), [const { None }; 9]);
         std::mem::swap(&mut object.crc64nvme, &mut object.crc32c);
         assert!(Kind::Crc64Nvme.of(&object).is_some() && Kind::Crc32c.of(&object).is_some());

@@ -209,11 +209,12 @@ pub(super) mod tests {
 
     /// An object of a size, written so many tenths of a second after 1970.
     pub(in crate::compare) fn object(size: Option<u64>, modified: Option<u64>) -> Object {
-        let mut object = Object::default();
-        object.size = size.unwrap_or(0);
-        object.size_is_unknown = size.is_none();
-        object.modified = modified.map(|tenths| UNIX_EPOCH + Duration::from_millis(tenths * 100));
-        object
+        Object {
+            size: size.unwrap_or(0),
+            size_is_unknown: size.is_none(),
+            modified: modified.map(|tenths| UNIX_EPOCH + Duration::from_millis(tenths * 100)),
+            ..Object::default()
+        }
     }
 
     #[test]

@@ -119,7 +119,8 @@ pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
     let wants_proof = item.source.may_replace.is_some() && job.distinct.wants_proof()
         || job.wants_proof(&item.source.place, &item.to);
     if job.is_plain() && !wants_proof {
-        return transfer(job, &item).await.map_err(|error| error.of_object(&item.source.name())).into();
+        let copied = transfer(job, &item, None).await.map(|(copied, _)| copied);
+        return copied.map_err(|error| error.of_object(&item.source.name())).into();
     }
     // Boxed, so that a plain copy needs no room for it.
     let name = item.source.name();
@@ -127,18 +128,32 @@ pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
     done.unwrap_or_else(|error| CopyOutcome::Failed(error.of_object(&name)))
 }
 
-async fn transfer(job: &CopyJob, item: &CopyItem) -> Result<Box<CopiedObject>> {
+/// Copies the object. `described` is the source as the store has just described it, if it was asked. For a download into a
+/// file also returns the object that was read.
+async fn transfer(
+    job: &CopyJob,
+    item: &CopyItem,
+    described: Option<&Object>,
+) -> Result<(Box<CopiedObject>, Option<Box<Object>>)> {
     let CopyItem { source, to } = item;
     if link::is_link(job, &source.place, to) {
         // Boxed, so that other objects need no room for it.
-        return Box::pin(link::copy(job, source.name(), &source.place, to)).await;
+        return Ok((Box::pin(link::copy(job, source.name(), &source.place, to)).await?, None));
     }
     match &source.path {
         Some(path) => {
             let below = source.files.as_ref().map(|files| (files, &*source.place.key));
-            upload::file(job, (path, below), source.name(), source.listed.size, to).await
+            Ok((upload::file(job, (path, below), source.name(), source.listed.size, to).await?, None))
         }
-        None => download::object(job, &source.name(), &source.place, source.listed, to).await,
+        None if is_download(source, to) => {
+            let (copied, read) =
+                download::file(job, &source.name(), &source.place, source.listed, to).await?;
+            Ok((copied, Some(read)))
+        }
+        None => {
+            let from = (&source.place, described);
+            Ok((download::object(job, &source.name(), from, source.listed, to).await?, None))
+        }
     }
 }
 
@@ -160,13 +175,7 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         }
         _ => {}
     }
-    // Equal times prove nothing of an object that may have been written again within its second: its token does.
-    let listed = item.source.object.take().filter(|object| job.is_dry_run || !object.is_fresh);
-    let is_wanted = job.moves() || job.is_dry_run && item.source.listed.size.is_none();
-    let source = match listed {
-        None if is_wanted => Some(Box::new(item.source.place.store.head(&item.source.place.key).await?)),
-        listed => listed,
-    };
+    let source = describe(job, &mut item).await?;
     if job.is_dry_run {
         refuse_obstacle(job, &item.to)?;
         let bytes = source.as_ref().and_then(|object| object.known_size());
@@ -185,11 +194,11 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         true => Some(from.store.head(&from.key).await?),
         false => None,
     };
-    let copied = transfer(job, &item).await;
+    let copied = transfer(job, &item, source.as_deref()).await;
     if let Some(object) = source.as_ref().filter(|_| job.plants.has(Planted::UnconfirmedMove)) {
         remove(job, &item.source, object).await?;
     }
-    let done = match copied {
+    let (done, read) = match copied {
         Err(Error::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
             return Ok(skipped(job, &item));
         }
@@ -204,7 +213,12 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
             )));
         }
     }
-    if let Some(object) = source.filter(|_| job.moves()) {
+    if job.moves() {
+        // What was read is what was copied, whatever the key had before.
+        let name = item.source.name();
+        let unknown =
+            || Error::Failed(format!("{name}: copied, but not removed, because it was not described"));
+        let object = read.or(source).ok_or_else(unknown)?;
         remove(job, &item.source, &object).await?;
         match &item.source.path {
             Some(path) => job.emptied.add_parent_of(path),
@@ -215,6 +229,30 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         return Ok(CopyOutcome::Moved);
     }
     Ok(CopyOutcome::Copied(done))
+}
+
+/// Whether the copy is a download into a file.
+fn is_download(source: &ItemSource, to: &Place) -> bool {
+    source.path.is_none() && to.is_local() && !source.place.is_local()
+}
+
+/// The source as the store describes it, where the move or the dry run needs that before the copy. A download into a file
+/// describes the object that it reads, so it is not described before.
+async fn describe(job: &CopyJob, item: &mut CopyItem) -> Result<Option<Box<Object>>> {
+    let source = &mut item.source;
+    let listed = source.object.take();
+    let is_wanted = match job.is_dry_run {
+        true => listed.is_none() && (job.moves() || source.listed.size.is_none()),
+        // Equal times prove nothing of a file that may have been written again within its second. The copy of an object by
+        // the store asks for its description in any case.
+        false => job.moves() && (source.path.is_none() || listed.as_ref().is_none_or(|file| file.is_fresh)),
+    };
+    let is_read =
+        !job.is_dry_run && is_download(source, &item.to) && !link::is_link(job, &source.place, &item.to);
+    if !is_wanted || is_read && !job.plants.has(Planted::UnconfirmedMove) {
+        return Ok(listed);
+    }
+    Ok(Some(Box::new(source.place.store.head(&source.place.key).await?)))
 }
 
 /// Refuses what a real run could not write, because no file has such a name, or something is in the way.

@@ -202,9 +202,7 @@ pub(super) async fn copy(
 }
 
 fn attributes(modified: SystemTime) -> FileAttributes {
-    let mut attributes = FileAttributes::default();
-    attributes.modified = Some(modified);
-    attributes
+    FileAttributes { modified: Some(modified), ..FileAttributes::default() }
 }
 
 #[cfg(test)]

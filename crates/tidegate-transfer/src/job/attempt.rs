@@ -42,7 +42,7 @@ struct Files(Mutex<BTreeMap<String, FileState>>);
 enum FileState {
     /// A writer is at work on this key, relative to the output directory.
     Open(String),
-    Closed(String, TaskFile),
+    Closed(String, Box<TaskFile>),
 }
 
 impl Files {
@@ -244,7 +244,7 @@ impl TaskAttempt {
         let mut files = Vec::new();
         for file in self.files.lock().values() {
             match file {
-                FileState::Closed(_, file) => files.push(file.clone()),
+                FileState::Closed(_, file) => files.push((**file).clone()),
                 FileState::Open(key) => {
                     let message =
                         "the file is open: close its writer, or drop it, before the attempt is committed";
@@ -388,7 +388,7 @@ impl TaskWriter {
         }
         let checksum = pending.checksum();
         let file = TaskFile { record: open.record.clone(), pending };
-        open.files.lock().insert(open.record.clone(), FileState::Closed(key, file));
+        open.files.lock().insert(open.record.clone(), FileState::Closed(key, Box::new(file)));
         Ok(checksum)
     }
 

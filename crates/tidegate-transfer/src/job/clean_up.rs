@@ -38,7 +38,7 @@ enum Ended {
     Abandoned,
     Visible,
     Unreadable(String),
-    Opening(Object, String),
+    Opening(Box<Object>, String),
     /// The record is gone: another process has ended its upload.
     Gone,
 }
@@ -89,7 +89,7 @@ impl Job {
                 Ended::Abandoned => ended.abandoned += 1,
                 Ended::Visible => ended.visible += 1,
                 Ended::Unreadable(key) => ended.unreadable.push(key),
-                Ended::Opening(record, key) => ended.opening.push((record, key)),
+                Ended::Opening(record, key) => ended.opening.push((*record, key)),
                 Ended::Gone => {}
             }
         }
@@ -101,7 +101,7 @@ impl Job {
         let Some(text) = self.read(&record.key).await? else { return Ok(Ended::Gone) };
         match UploadRecord::from_json(&text) {
             None => Ok(Ended::Unreadable(record.key.clone())),
-            Some(UploadRecord::Opening { key }) => Ok(Ended::Opening(record.clone(), key)),
+            Some(UploadRecord::Opening { key }) => Ok(Ended::Opening(Box::new(record.clone()), key)),
             Some(UploadRecord::Open(point)) => self.abandon((&point).into()).await,
             Some(UploadRecord::Closed(pending)) => self.abandon((&pending).into()).await,
         }

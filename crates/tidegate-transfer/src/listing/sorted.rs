@@ -126,12 +126,18 @@ impl ListedRecord {
     }
 
     fn into_object(self) -> TreeObject {
-        let mut object = Object::default();
-        object.key = self.whole_key;
-        (object.size, object.size_is_unknown) = (self.size.unwrap_or(0), self.size.is_none());
-        (object.etag, object.version) = (self.etag, self.version);
-        (object.modified, object.is_fresh) = (self.modified, self.is_fresh);
-        (object.crc64nvme, object.crc32c) = (self.crc64nvme, self.crc32c);
+        let mut object = Object {
+            key: self.whole_key,
+            size: self.size.unwrap_or(0),
+            size_is_unknown: self.size.is_none(),
+            etag: self.etag,
+            version: self.version,
+            modified: self.modified,
+            is_fresh: self.is_fresh,
+            crc64nvme: self.crc64nvme,
+            crc32c: self.crc32c,
+            ..Object::default()
+        };
         object.other_checksums.extend(self.md5.map(|md5| (MD5, md5)));
         TreeObject { key: self.key, object }
     }
@@ -144,8 +150,7 @@ mod tests {
     use super::*;
 
     fn object(key: &str, size: u64) -> TreeObject {
-        let mut object = Object::default();
-        object.key = format!("root/{key}");
+        let mut object = Object { key: format!("root/{key}"), ..Object::default() };
         (object.size, object.size_is_unknown) = (size, size == 0);
         object.etag = Some(format!("\"{size}\n\""));
         object.version = (!size.is_multiple_of(2)).then(|| size.to_string());

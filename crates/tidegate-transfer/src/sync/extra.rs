@@ -124,9 +124,11 @@ mod tests {
     use super::*;
 
     fn object(number: usize) -> TreeObject {
-        let mut object = Object::default();
-        object.etag = number.is_multiple_of(2).then(|| format!("\"{number}\""));
-        object.size = number as u64;
+        let object = Object {
+            etag: number.is_multiple_of(2).then(|| format!("\"{number}\"")),
+            size: number as u64,
+            ..Object::default()
+        };
         TreeObject { key: format!("é/{number}\n"), object }
     }
 

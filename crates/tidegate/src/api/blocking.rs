@@ -217,6 +217,11 @@ impl Store {
         self.engine.runtime.block_on(self.store.get_range(key, range))
     }
 
+    /// Describes an object; `None` if the key has no object.
+    pub fn find(&self, key: &str) -> Result<Option<Object>> {
+        self.engine.runtime.block_on(self.store.find(key))
+    }
+
     /// Whether the key has an object.
     pub fn exists(&self, key: &str) -> Result<bool> {
         self.engine.runtime.block_on(self.store.exists(key))

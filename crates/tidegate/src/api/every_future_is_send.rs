@@ -81,6 +81,7 @@ fn store(
         store().rename("k", "to"),
         store().head("k"),
         store().hides_capitals(&object()),
+        store().find("k"),
         store().exists("k"),
         store().is_directory("k"),
         store().tags("k"),

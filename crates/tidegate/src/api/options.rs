@@ -23,13 +23,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::api::list::ListStream;
 use crate::api::rename::RenameBuilder;
 use crate::api::{Tidegate, TidegateBuilder};
-use crate::download::ReaderBuilder;
+use crate::download::{DownloadBuilder, ReaderBuilder};
 use crate::engine::retry::RetryPolicy;
 use crate::journal::Durability;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -65,10 +66,13 @@ const NAMES: &[(&str, &str)] = &[
     ("concurrency", "an engine, a write or a copy"),
     ("part_size", "an engine, a write or a copy"),
     ("strategy", "a write"),
-    ("size_hint", "a write"),
+    ("size_hint", "a write or a download"),
     ("exact_size", "a write"),
     ("replaces", "a write"),
-    ("create_only", "a write, a copy or a rename"),
+    ("preserve", "an upload or a download"),
+    ("sync", "a download"),
+    ("keep_modified", "a download"),
+    ("create_only", "a write, a copy, a rename or a download"),
     ("content_type", "a write or a copy"),
     ("cache_control", "a write or a copy"),
     ("content_encoding", "a write or a copy"),
@@ -322,6 +326,34 @@ impl Options {
             builder = builder.create_only();
         }
         Ok(builder.attributes(attributes))
+    }
+
+    /// Applies these options to the upload of a file: those of a write, and `preserve`.
+    ///
+    /// # Errors
+    /// As of [`engine`](Self::engine).
+    pub fn upload(&self, builder: WriterBuilder<PathBuf>) -> Result<WriterBuilder<PathBuf>> {
+        let of_write =
+            Self { given: self.given.iter().filter(|(name, _)| *name != "preserve").cloned().collect() };
+        Ok(of_write.write(builder)?.preserve(self.is_set("preserve")?))
+    }
+
+    /// Applies these options to a download.
+    ///
+    /// # Errors
+    /// As of [`engine`](Self::engine).
+    pub fn download(&self, mut builder: DownloadBuilder) -> Result<DownloadBuilder> {
+        for given in self.iter() {
+            builder = match given.name {
+                "sync" => builder.sync(given.flag()?),
+                "keep_modified" => builder.keep_modified(given.flag()?),
+                "preserve" => builder.preserve(given.flag()?),
+                "size_hint" => builder.size_hint(given.size()?),
+                "create_only" => builder,
+                _ => return Err(given.misplaced("a download")),
+            };
+        }
+        Ok(if self.is_set("create_only")? { builder.create_only() } else { builder })
     }
 
     /// Applies these options to a copy inside a store.

@@ -62,7 +62,7 @@ impl Tidegate {
         let (directories, owners) =
             (self.engine().journaling.directories.clone(), self.engine().owners.clone());
         let (listed, unread) = spawn_blocking(move || list(&directories, &ids, &owners)).await;
-        let left = |Listed { path, found }| {
+        let left = |Listed { path, found, .. }| {
             let found = found.and_then(|found| found.check(&path).map(|()| found));
             LeftUpload { tide: self.clone(), path, found }
         };

@@ -135,13 +135,18 @@ impl Store {
         self.context.head(key).await
     }
 
-    /// Whether the key has an object.
-    pub async fn exists(&self, key: &str) -> Result<bool> {
+    /// Describes an object; `None` if the key has no object.
+    pub async fn find(&self, key: &str) -> Result<Option<Object>> {
         match self.head(key).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the key has an object.
+    pub async fn exists(&self, key: &str) -> Result<bool> {
+        Ok(self.find(key).await?.is_some())
     }
 
     /// Whether the store has a directory of this name, which is no object: in Azure Blob Storage, an empty blob with the

@@ -14,13 +14,17 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use tidegate_dev::{Knobs, Server};
 
-use super::gcs::{GcsScheme, GcsTransport, both};
+use super::gcs::{GcsScheme, GcsTransport};
 use super::local::Local;
 use super::memory::Memory;
-use super::s3::{S3Scheme, tests::settings_for};
+use super::s3::S3Scheme;
 use super::samples::{MIB, OnDisk, bytes_of, collect, kind, memory_of};
 use super::*;
+use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
+use crate::types::object::Object;
+use tidegate_gcs::both;
+use tidegate_s3::testkit::settings_for;
 
 mod appending;
 mod attributes;

@@ -105,8 +105,9 @@ impl CopyBuilder {
         self
     }
 
-    /// Copies the object as [`Store::head`] has described it, without asking for it again.
-    pub(crate) fn described(mut self, object: Object) -> Self {
+    /// Copies the source as [`Store::head`](crate::Store::head) has described it, without asking for it again. If the key has
+    /// another object by then, the copy fails with [`ErrorKind::Replaced`].
+    pub fn described(mut self, object: Object) -> Self {
         self.described = Some(object);
         self
     }

@@ -8,12 +8,12 @@ use tidegate_dev::{FaultRule, Knobs, Server};
 use super::*;
 use crate::Tidegate;
 use crate::backend::memory::Memory;
-use crate::backend::s3::tests::settings_for;
 use crate::backend::samples::{raw_server, said};
 use crate::backend::{Attempt, Backend, Body, Entry, Fault, Info, Listing, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::settings::{Credentials, S3Settings};
 use crate::types::object::Object;
+use tidegate_s3::testkit::settings_for;
 
 async fn found(store: &Store) -> Vec<(StoreFeature, FindingState)> {
     store.examine().map(|finding| (finding.feature, finding.state)).collect().await

@@ -105,7 +105,7 @@ impl Store {
     }
 
     pub(super) async fn read_intent(&self, pointer: &str) -> Result<Option<Intent>> {
-        let Some((object, bytes)) = self.find(&intent_key(pointer)).await? else { return Ok(None) };
+        let Some((object, bytes)) = self.read_small(&intent_key(pointer)).await? else { return Ok(None) };
         let (manifest, is_abandoned) = Manifest::read(&String::from_utf8_lossy(&bytes))?;
         let purpose = if is_abandoned { Purpose::Abandon } else { Purpose::Publish };
         Ok(Some(Intent { manifest, purpose, object }))
@@ -155,7 +155,7 @@ impl Store {
 
     /// What is at the key of a pointer, and the name of its set; a pointer is taken for that of another set.
     pub(super) async fn read_pointer(&self, pointer: &str) -> Result<(PointerState, String)> {
-        let Some((_, bytes)) = self.find(pointer).await? else {
+        let Some((_, bytes)) = self.read_small(pointer).await? else {
             return Ok((PointerState::Nothing, String::new()));
         };
         Ok(match serde_json::from_slice::<Pointer>(&bytes) {
@@ -166,7 +166,7 @@ impl Store {
 
     /// The objects that a pointer names; `None` if it is not there.
     pub(super) async fn pointed_objects(&self, pointer: &str) -> Result<Option<Vec<PointedObject>>> {
-        let Some((_, bytes)) = self.find(pointer).await? else { return Ok(None) };
+        let Some((_, bytes)) = self.read_small(pointer).await? else { return Ok(None) };
         match serde_json::from_slice::<Pointer>(&bytes) {
             Ok(found) => Ok(Some(found.objects)),
             Err(_) => {
@@ -177,7 +177,7 @@ impl Store {
     }
 
     /// Reads the object of this key; `None` if it does not exist. No bytes of an object that is too large for a set.
-    async fn find(&self, key: &str) -> Result<Option<(Object, Vec<u8>)>> {
+    async fn read_small(&self, key: &str) -> Result<Option<(Object, Vec<u8>)>> {
         let read = async {
             let mut reader = self.reader(key).await?;
             let (object, mut bytes) = (reader.object().clone(), Vec::<u8>::new());

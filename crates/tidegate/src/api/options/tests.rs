@@ -1,5 +1,10 @@
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
 use super::*;
-use crate::settings::Concurrency;
+use crate::settings::{Addressing, Concurrency, GcsSettings, GcsTransport, S3Settings, UnknownName};
+use crate::types::checksum::Algorithm;
+use crate::{ErrorKind, Operation, Strategy};
 
 fn options(pairs: &[(&str, &str)]) -> Options {
     let mut options = Options::default();
@@ -19,8 +24,9 @@ fn example(name: &str) -> &'static str {
         "transport" => "http",
         "encryption" => "kms:key",
         "metadata" | "tags" => "name=value",
-        "hedge" | "create_only" | "recursive" | "anonymous" | "trailers" | "payload_sha256"
-        | "equal_parts" | "kept_conditions" | "request_payer" | "metadata_checksums" => "true",
+        "hedge" | "create_only" | "preserve" | "sync" | "keep_modified" | "recursive" | "anonymous"
+        | "trailers" | "payload_sha256" | "equal_parts" | "kept_conditions" | "request_payer"
+        | "metadata_checksums" => "true",
         _ => "7",
     }
 }
@@ -43,6 +49,7 @@ async fn every_name_is_an_option_of_what_it_is_listed_for_and_of_nothing_else() 
         let taken = [
             ("an engine", options.engine().is_ok()),
             ("a write", options.write(store.writer("key")).is_ok()),
+            ("a download", options.download(store.download("key", "file")).is_ok()),
             ("a copy", options.copy(store.copy("key", &store, "other")).is_ok()),
             ("a rename", options.rename(store.rename("key", "other")).is_ok()),
             ("a read", options.read(store.reader("key")).is_ok()),
@@ -51,6 +58,8 @@ async fn every_name_is_an_option_of_what_it_is_listed_for_and_of_nothing_else() 
         for (what, is_taken) in taken {
             assert_eq!(of.contains(what), is_taken, "{name} and {what}");
         }
+        let is_of_upload = of.contains("a write") || of.contains("an upload");
+        assert_eq!(is_of_upload, options.upload(store.upload("file", "key")).is_ok(), "{name} and an upload");
         for scheme in ["s3", "gs", "az"] {
             let is_listed = *of == "a store" || (of.contains("a store of") && of.contains(scheme));
             assert_eq!(is_listed, of_store(scheme), "{name} and {scheme}");
@@ -139,4 +148,39 @@ fn the_order_of_names_does_not_count() {
 fn of_an_option_that_is_given_twice_the_last_value_counts_alone() {
     assert_eq!(options(&[("memory", "64MiB"), ("memory", "32MiB")]), options(&[("memory", "32MiB")]));
     assert_ne!(options(&[("spool", "a"), ("spool", "b")]), options(&[("spool", "b")]));
+}
+
+/// Every allowed name is read as the value that shows it, and nothing else is read.
+fn go_round<T: FromStr<Err = UnknownName> + Display + Debug + PartialEq>(count: usize) {
+    let error = "no such name".parse::<T>().unwrap_err();
+    assert_eq!((error.given(), error.allowed().len()), ("no such name", count), "{error}");
+    let mut values: Vec<T> = Vec::new();
+    for name in error.allowed() {
+        let value: T = name.parse().unwrap();
+        assert_eq!(value.to_string(), *name);
+        assert!(!values.contains(&value), "{name} stands for two values");
+        assert!(error.to_string().contains(name));
+        values.push(value);
+    }
+}
+
+#[test]
+fn what_is_shown_of_an_enum_is_read_as_it() {
+    go_round::<Strategy>(6);
+    go_round::<Algorithm>(2);
+    #[cfg(feature = "prefix")]
+    go_round::<crate::prefix::Naming>(3);
+    go_round::<Addressing>(3);
+    go_round::<GcsTransport>(if cfg!(feature = "gcs-grpc") { 2 } else { 1 });
+    go_round::<ErrorKind>(23);
+    go_round::<Operation>(21);
+}
+
+#[test]
+fn settings_show_no_password() {
+    let s3 = S3Settings::default().with_endpoint_url("http://user:secret@h:1");
+    let gcs = GcsSettings::default().with_endpoint_url("http://user:secret@h:1");
+    for shown in [format!("{s3:?}"), format!("{gcs:?}")] {
+        assert!(shown.contains("http://…@h:1") && !shown.contains("secret"), "{shown}");
+    }
 }

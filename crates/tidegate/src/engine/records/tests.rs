@@ -231,3 +231,22 @@ async fn a_file_that_could_not_be_made_has_all_that_is_open_when_it_is() {
     one.ended().await;
     two.ended().await;
 }
+
+#[test]
+fn records_name_a_directory_by_its_absolute_path() {
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::PathBuf;
+
+    use crate::backend::local::Local;
+    use crate::types::location::local_root;
+
+    let odd = |name: &'static [u8]| PathBuf::from(std::ffi::OsStr::from_bytes(name));
+    let mut roots: Vec<PathBuf> =
+        ["/", ".", "a", "a/", "/a/b/", "s3:/b", "./s3:", "host:b/c"].map(PathBuf::from).into();
+    roots.extend([odd(b"/a/\xff/b"), odd(b"a\xff")]);
+    for root in roots {
+        let recorded = super::root(&Local::new(&root));
+        let absolute = std::path::absolute(&root).expect("a path");
+        assert_eq!(local_root(&recorded).components().as_path(), absolute.components().as_path(), "{root:?}");
+    }
+}

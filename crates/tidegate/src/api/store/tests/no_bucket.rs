@@ -3,9 +3,9 @@
 use tidegate_dev::Server;
 
 use super::*;
-use crate::backend::gcs::both;
 use crate::backend::samples::{Asked, raw_server};
 use crate::settings::{Credentials, GcsTransport, S3Settings};
+use tidegate_gcs::both;
 
 /// A bucket that exists, and one that does not, of one server.
 async fn s3() -> (Server, Store, Store) {

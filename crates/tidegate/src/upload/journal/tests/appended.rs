@@ -3,10 +3,10 @@
 use tidegate_dev::{Bandwidth, FaultAction, FaultRule, Knobs, Server};
 
 use super::*;
-use crate::backend::gcs::both::{self, over_both};
 use crate::backend::gcs::{Gcs, GcsTransport};
 use crate::settings::Concurrency;
 use crate::testkit::figures::Figures;
+use tidegate_gcs::both::{self, over_both};
 
 mod chaos;
 mod full;

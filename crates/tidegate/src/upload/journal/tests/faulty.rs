@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 
 use super::*;
 use crate::backend::{Admin, Attempt, Fault, FaultKind, Parts, Session};
-use crate::journal::SimDisk;
+use crate::journal::testkit::SimDisk;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::object::Object;
 

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::Operation;
-use crate::journal::SimDisk;
+use crate::journal::testkit::SimDisk;
 
 /// After this step no fault is injected.
 pub(super) const ENOUGH: u32 = 60;

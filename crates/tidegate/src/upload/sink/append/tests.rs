@@ -9,10 +9,10 @@ use bytes::Bytes;
 use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
 use crate::backend::gcs::GcsTransport;
-use crate::backend::gcs::both::{self, over_both};
 use crate::settings::RetryPolicy;
 use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate};
+use tidegate_gcs::both::{self, over_both};
 
 mod trouble;
 

@@ -10,10 +10,10 @@ use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 use tokio::time::timeout;
 
 use crate::backend::gcs::GcsTransport;
-use crate::backend::gcs::both::{self, over_both};
 use crate::settings::{Concurrency, RetryPolicy};
 use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate, TidegateBuilder, Writer};
+use tidegate_gcs::both::{self, over_both};
 
 mod journaled;
 

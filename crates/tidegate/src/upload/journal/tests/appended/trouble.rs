@@ -138,7 +138,7 @@ async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all(over: 
     let when = match over {
         GcsTransport::Http => vec![(APPEND, 0), (QUERY, 2)],
         // Over gRPC the offset is asked for in the stream itself.
-        GcsTransport::Grpc => vec![("storage.v2.BidiWriteObject", 0)],
+        _ => vec![("storage.v2.BidiWriteObject", 0)],
     };
     for (operation, skip) in when {
         let place = Google::new(over).await;

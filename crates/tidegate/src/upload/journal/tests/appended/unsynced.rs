@@ -5,7 +5,8 @@ use fastrand::Rng;
 use super::super::claimed::journal;
 use super::*;
 use crate::backend::{Append, Appended, Attempt, Session};
-use crate::journal::{Journal, SimDisk};
+use crate::journal::Journal;
+use crate::journal::testkit::SimDisk;
 
 over_both! {
     what_was_synced_before_is_gone_on_with_after_a_loss_of_power,

@@ -8,12 +8,15 @@ import java.nio.ReadOnlyBufferException;
  * in it.
  */
 record Bytes(byte[] array, ByteBuffer direct, int start, int length) {
-    /** For a method that reads the bytes: those of a read-only buffer on the heap are copied. */
-    static Bytes toRead(ByteBuffer buffer) {
+    /**
+     * For a method that reads the first bytes, {@code most} at most: those of a read-only buffer on
+     * the heap are copied.
+     */
+    static Bytes toRead(ByteBuffer buffer, int most) {
         if (buffer.isDirect() || buffer.hasArray()) {
-            return toFill(buffer);
+            return all(buffer).first(most);
         }
-        byte[] copied = new byte[buffer.remaining()];
+        byte[] copied = new byte[Math.min(buffer.remaining(), most)];
         buffer.duplicate().get(copied);
         return new Bytes(copied, null, 0, copied.length);
     }
@@ -24,6 +27,13 @@ record Bytes(byte[] array, ByteBuffer direct, int start, int length) {
      * @throws ReadOnlyBufferException if nobody can
      */
     static Bytes toFill(ByteBuffer buffer) {
+        if (buffer.isReadOnly()) {
+            throw new ReadOnlyBufferException();
+        }
+        return all(buffer);
+    }
+
+    private static Bytes all(ByteBuffer buffer) {
         if (buffer.isDirect()) {
             return new Bytes(null, buffer, buffer.position(), buffer.remaining());
         }
@@ -32,7 +42,7 @@ record Bytes(byte[] array, ByteBuffer direct, int start, int length) {
     }
 
     /** The first bytes of these. */
-    Bytes first(int most) {
+    private Bytes first(int most) {
         return new Bytes(array, direct, start, Math.min(length, most));
     }
 }

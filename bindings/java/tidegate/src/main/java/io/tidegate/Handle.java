@@ -3,6 +3,7 @@ package io.tidegate;
 import java.lang.System.Logger.Level;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
+import java.util.concurrent.CompletableFuture;
 
 /**
  * What a Java object holds of the native side. It is freed when this object is unreachable, and
@@ -47,10 +48,16 @@ final class Handle {
         owned.warning = text;
     }
 
+    /** What fails with that text then. */
+    void failIfFreed(CompletableFuture<?> result) {
+        owned.result = result;
+    }
+
     /** Has no reference to the handle, which would then never be unreachable. */
     private static final class Owned implements Runnable {
         final long address;
         volatile String warning;
+        volatile CompletableFuture<?> result;
 
         Owned(long address) {
             this.address = address;
@@ -60,6 +67,10 @@ final class Handle {
         public void run() {
             if (warning != null) {
                 LOGGER.log(Level.WARNING, warning);
+                if (result != null) {
+                    result.completeExceptionally(
+                            new TidegateException(TidegateException.Kind.CLOSED, warning, null));
+                }
             }
             try {
                 Native.free(address);

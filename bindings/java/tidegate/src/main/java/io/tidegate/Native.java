@@ -13,13 +13,25 @@ import java.nio.ByteBuffer;
  */
 final class Native {
     /** What this class expects of the library. It changes with every change of a method here. */
-    static final int ABI = 1;
+    static final int ABI = 2;
 
     private Native() {}
 
     static native int abi();
 
     static native long engine(byte[] options) throws TidegateException;
+
+    static native byte[] usage(long engine) throws TidegateException;
+
+    static native void recover(long engine, long token) throws TidegateException;
+
+    static native void resumeUnfinished(long upload, long token, long store)
+            throws TidegateException;
+
+    static native void abortUnfinished(long upload, long token, long store)
+            throws TidegateException;
+
+    static native void forgetUnfinished(long upload, long token) throws TidegateException;
 
     static native void waitForAborts(long engine, long token, long limitMillis)
             throws TidegateException;
@@ -44,9 +56,22 @@ final class Native {
 
     static native void stat(long store, long token, byte[] key) throws TidegateException;
 
+    static native void find(long store, long token, byte[] key) throws TidegateException;
+
     static native void exists(long store, long token, byte[] key) throws TidegateException;
 
     static native void delete(long store, long token, byte[] key) throws TidegateException;
+
+    static native void deleteAll(long store, long token, byte[] keys) throws TidegateException;
+
+    static native void rename(long store, long token, byte[] key, byte[] toKey, byte[] options)
+            throws TidegateException;
+
+    static native void upload(long store, long token, byte[] path, byte[] key, byte[] options)
+            throws TidegateException;
+
+    static native void download(long store, long token, byte[] key, byte[] path, byte[] options)
+            throws TidegateException;
 
     static native void copy(
             long store, long token, byte[] key, long to, byte[] toKey, byte[] options)
@@ -73,6 +98,41 @@ final class Native {
     static native void finish(long writer, long token) throws TidegateException;
 
     static native void abort(long writer, long token) throws TidegateException;
+
+    static native void prepare(long writer, long token, long lifetimeMillis)
+            throws TidegateException;
+
+    static native void persist(long writer, long token, long lifetimeMillis)
+            throws TidegateException;
+
+    static native byte[] readPending(byte[] json) throws TidegateException;
+
+    static native byte[] readPoint(byte[] json) throws TidegateException;
+
+    static native void commit(long store, long token, byte[] json) throws TidegateException;
+
+    static native void abandon(long store, long token, byte[] json, boolean isPoint)
+            throws TidegateException;
+
+    static native void resume(long store, long token, byte[] json) throws TidegateException;
+
+    static native void forget(long store, long token, byte[] json) throws TidegateException;
+
+    static native byte[] manifest(byte[] pointer, byte[] jsons) throws TidegateException;
+
+    static native byte[] readManifest(byte[] json) throws TidegateException;
+
+    static native void prepareAll(
+            long store, long token, byte[] pointer, long[] writers, long lifetimeMillis)
+            throws TidegateException;
+
+    static native void commitAll(long store, long token, byte[] json) throws TidegateException;
+
+    static native void rollForward(long store, long token, byte[] pointer) throws TidegateException;
+
+    static native void abandonAll(long store, long token, byte[] json) throws TidegateException;
+
+    static native void abandonSet(long store, long token, byte[] pointer) throws TidegateException;
 
     static native void discard(long writer) throws TidegateException;
 

@@ -34,6 +34,11 @@ public final class ObjectInfo {
         return of(new Wire.Decoder(reply.payload()));
     }
 
+    /** Empty where a call gives no object. */
+    static Optional<ObjectInfo> ofOptional(Call.Reply reply) {
+        return Optional.ofNullable(reply.payload()).map(payload -> of(new Wire.Decoder(payload)));
+    }
+
     private static Map<String, String> pairs(Wire.Decoder from) {
         long count = from.number();
         Map<String, String> pairs = new LinkedHashMap<>();

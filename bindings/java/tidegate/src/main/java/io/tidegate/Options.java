@@ -49,6 +49,17 @@ public final class Options {
         return with(new Given(Objects.requireNonNull(name), null, Objects.requireNonNull(object)));
     }
 
+    boolean has(String name, String value) {
+        return given.contains(new Given(name, value, null));
+    }
+
+    /** These options, and then others. */
+    Options and(Options others) {
+        List<Given> all = new ArrayList<>(given);
+        all.addAll(others.given);
+        return new Options(List.copyOf(all));
+    }
+
     private Options with(Given more) {
         List<Given> all = new ArrayList<>(given);
         all.add(more);

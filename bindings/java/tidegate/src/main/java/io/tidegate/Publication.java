@@ -3,6 +3,7 @@ package io.tidegate;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
+import java.util.Optional;
 
 /**
  * How a stream or a channel ends: its close publishes, unless a write has failed or the writer has
@@ -11,6 +12,8 @@ import java.nio.channels.ClosedChannelException;
 final class Publication {
     private final Writer writer;
     private volatile boolean isClosed;
+
+    private volatile ObjectInfo published;
 
     /** What the first call that failed has thrown: no later one may look as if it had succeeded. */
     private volatile IOException failure;
@@ -25,6 +28,11 @@ final class Publication {
 
     boolean isOpen() {
         return !isClosed && failure == null && !writer.hasEnded();
+    }
+
+    /** The object, once {@code close} has published it. */
+    Optional<ObjectInfo> published() {
+        return Optional.ofNullable(published);
     }
 
     /** Fails, unless a write may begin. */
@@ -42,6 +50,11 @@ final class Publication {
         } catch (IOException e) {
             failure = e;
             throw e;
+        } catch (RuntimeException | Error e) {
+            // Bytes may be missing.
+            failure = new IOException(e);
+            writer.discard();
+            throw e;
         }
     }
 
@@ -53,9 +66,13 @@ final class Publication {
         }
         isClosed = true;
         try {
-            writer.finish();
+            published = writer.finish();
         } catch (IOException e) {
             failure = e;
+            throw e;
+        } catch (RuntimeException | Error e) {
+            // Whether it was published is not known.
+            failure = new IOException(e);
             throw e;
         }
     }
@@ -74,7 +91,7 @@ final class Publication {
         }
         throw new TidegateException(
                 TidegateException.Kind.CLOSED,
-                writer + ": an earlier call failed, and nothing was published",
+                writer + ": an earlier call failed, and this one does nothing",
                 first);
     }
 }

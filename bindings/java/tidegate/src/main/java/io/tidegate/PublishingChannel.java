@@ -5,6 +5,7 @@ import java.io.InterruptedIOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.WritableByteChannel;
+import java.util.Optional;
 
 /** A writer as a channel. */
 final class PublishingChannel implements WritableByteChannel {
@@ -23,6 +24,11 @@ final class PublishingChannel implements WritableByteChannel {
             throw closedByInterrupt(e);
         }
         return length;
+    }
+
+    /** The object, once {@code close} has published it. */
+    Optional<ObjectInfo> published() {
+        return publication.published();
     }
 
     @Override

@@ -2,6 +2,7 @@ package io.tidegate;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.List;
 
 /**
  * An engine: one memory budget, the limits of requests, and the threads that carry out calls. Any
@@ -17,9 +18,11 @@ import java.time.Duration;
  */
 public final class Tidegate {
     private final Handle handle;
+    private final WriteSessionConfig sessions;
 
-    private Tidegate(Handle handle) {
+    private Tidegate(Handle handle, WriteSessionConfig sessions) {
         this.handle = handle;
+        this.sessions = sessions;
     }
 
     /**
@@ -39,8 +42,21 @@ public final class Tidegate {
      *     loaded, {@code INVALID_INPUT} for an option that an engine does not have or a wrong value
      */
     public static Tidegate shared(Options options) throws IOException {
+        return shared(options, WriteSessionConfigs.getDefault());
+    }
+
+    /**
+     * The engine with these options and with the directories of this configuration, by which {@link
+     * Store#session} of its stores writes. Configurations without directories leave the engine as
+     * it is: one, with one memory budget.
+     *
+     * @throws TidegateException as {@link #shared(Options)}
+     * @throws IOException if a directory can't be made
+     */
+    public static Tidegate shared(Options options, WriteSessionConfig sessions) throws IOException {
         NativeLibrary.load();
-        return new Tidegate(new Handle(Native.engine(options.encoded())));
+        byte[] encoded = sessions.ofEngine(options).encoded();
+        return new Tidegate(new Handle(Native.engine(encoded)), sessions);
     }
 
     /** Opens a store without options. */
@@ -63,7 +79,20 @@ public final class Tidegate {
                 Call.await(
                         handle,
                         (engine, token) -> Native.openStore(engine, token, encodedUrl, encoded));
-        return new Store(new Handle(reply.value()));
+        return new Store(new Handle(reply.value()), sessions);
+    }
+
+    /**
+     * The uploads in the journal directories of the option {@code journal}: those that a process
+     * left, and those that one is writing now. Changes none of them.
+     */
+    public List<UnfinishedUpload> recover() throws IOException {
+        return UnfinishedUpload.all(Call.await(handle, Native::recover).payload());
+    }
+
+    /** What the engine holds of its memory budget and its spool now. */
+    public Usage usage() throws IOException {
+        return Usage.of(handle.use(Native::usage));
     }
 
     /**

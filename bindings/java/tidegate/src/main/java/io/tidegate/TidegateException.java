@@ -127,7 +127,10 @@ public final class TidegateException extends IOException {
 
     /** The failure that the native library describes. */
     static TidegateException of(byte[] failure) {
-        Wire.Decoder from = new Wire.Decoder(failure);
+        return of(new Wire.Decoder(failure));
+    }
+
+    static TidegateException of(Wire.Decoder from) {
         Kind kind = kind(from.text());
         String message = from.text();
         String operation = from.text();

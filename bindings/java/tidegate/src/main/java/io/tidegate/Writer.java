@@ -3,9 +3,12 @@ package io.tidegate;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.OutputStream;
+import java.lang.System.Logger.Level;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.WritableByteChannel;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
@@ -27,6 +30,11 @@ import java.util.concurrent.locks.ReentrantLock;
  * at any time: a call of another thread then ends with {@link AsynchronousCloseException}.
  */
 public final class Writer implements AutoCloseable {
+    private static final System.Logger LOGGER = System.getLogger("io.tidegate");
+
+    /** Stands for the lifetime that the library chooses. */
+    static final long NO_LIFETIME = -1;
+
     /**
      * The most bytes that one native call copies: about 100 µs, in which a virtual thread keeps its
      * carrier.
@@ -42,11 +50,14 @@ public final class Writer implements AutoCloseable {
     private final String key;
     private final boolean isJournaled;
     private final ReentrantLock lock = new ReentrantLock();
+    private volatile PublishingStream stream;
     private volatile long position;
     private volatile boolean hasEnded;
 
-    Writer(Handle handle, String key) throws IOException {
-        this.handle = handle;
+    /** The writer that a native method has opened. */
+    Writer(Call.Reply reply, String key) throws IOException {
+        handle = new Handle(reply.value());
+        position = new Wire.Decoder(reply.payload()).number();
         this.key = key;
         isJournaled = handle.use(Native::isJournaled);
         handle.warnIfFreed(
@@ -76,12 +87,13 @@ public final class Writer implements AutoCloseable {
     public void write(ByteBuffer bytes) throws IOException {
         exclusively(
                 () -> {
+                    passOn();
                     while (bytes.hasRemaining()) {
                         // A store that keeps up never has it wait.
                         if (Thread.currentThread().isInterrupted()) {
                             throw Call.interrupted();
                         }
-                        Bytes slice = Bytes.toRead(bytes).first(SLICE);
+                        Bytes slice = Bytes.toRead(bytes, SLICE);
                         int taken =
                                 handle.use(
                                         writer ->
@@ -93,7 +105,7 @@ public final class Writer implements AutoCloseable {
                                                         slice.length()));
                         moved(bytes, taken);
                         if (taken < slice.length()) {
-                            Bytes waiting = Bytes.toRead(bytes).first(WAITING);
+                            Bytes waiting = Bytes.toRead(bytes, WAITING);
                             Call.await(
                                     handle,
                                     (writer, token) ->
@@ -118,7 +130,10 @@ public final class Writer implements AutoCloseable {
         position += count;
     }
 
-    /** How many bytes were written by now. */
+    /**
+     * How many bytes were written by now; of a writer that was resumed, those before it too. Not
+     * those that a stream gathers ({@link #asOutputStream}).
+     */
     public long position() {
         return position;
     }
@@ -136,7 +151,100 @@ public final class Writer implements AutoCloseable {
      *     goes on
      */
     public long sync() throws IOException {
-        return exclusively(() -> Call.await(handle, Native::sync).value());
+        return exclusively(
+                () -> {
+                    passOn();
+                    return Call.await(handle, Native::sync).value();
+                });
+    }
+
+    /** Ends the write, as {@link #prepare(Duration)}; the upload waits six days for its commit. */
+    public Pending prepare() throws IOException {
+        return prepare(NO_LIFETIME);
+    }
+
+    /**
+     * Ends the write with all bytes at the store and nothing visible. Any process publishes the
+     * object with {@link Store#commit}, which decides conditions such as {@code create_only}, or
+     * gives it up with {@link Store#abandon}. A warning of the result is logged, too.
+     *
+     * @param lifetime until when no sweep ends the upload; the store itself may end it earlier
+     * @throws TidegateException and the upload was discarded; of kind {@code UNSUPPORTED} with the
+     *     strategy {@code journal}
+     * @throws InterruptedIOException if the thread was interrupted, and the upload was discarded
+     */
+    public Pending prepare(Duration lifetime) throws IOException {
+        return prepare(millis(lifetime));
+    }
+
+    private Pending prepare(long lifetimeMillis) throws IOException {
+        return exclusively(
+                () -> {
+                    passOn();
+                    Call.Reply reply =
+                            Call.await(
+                                    handle,
+                                    (writer, token) ->
+                                            Native.prepare(writer, token, lifetimeMillis));
+                    ended();
+                    return warned(new Pending(new Wire.Decoder(reply.payload())));
+                });
+    }
+
+    /** Makes a point, as {@link #persist(Duration)}, that can be resumed for six days. */
+    public Resumable persist() throws IOException {
+        return persist(NO_LIFETIME);
+    }
+
+    /**
+     * Makes all bytes so far outlast this process and this machine. Any process goes on from this
+     * point with {@link Store#resume}, or gives the upload up with {@link Store#abandon}. The
+     * writer goes on, and from now on keeps the session when it fails or is closed; {@link #abort}
+     * ends it.
+     *
+     * @param lifetime until when no sweep ends the upload; the store itself may end it earlier
+     * @throws TidegateException of kind {@code UNSUPPORTED}, and the writer goes on, where the
+     *     store can't do that and with the strategy {@code journal}
+     * @throws InterruptedIOException if the thread was interrupted, and the writer has failed
+     */
+    public Resumable persist(Duration lifetime) throws IOException {
+        return persist(millis(lifetime));
+    }
+
+    private Resumable persist(long lifetimeMillis) throws IOException {
+        return exclusively(
+                () -> {
+                    passOn();
+                    Call.Reply reply =
+                            Call.await(
+                                    handle,
+                                    (writer, token) ->
+                                            Native.persist(writer, token, lifetimeMillis));
+                    return warned(new Resumable(new Wire.Decoder(reply.payload())));
+                });
+    }
+
+    static long millis(Duration lifetime) throws TidegateException {
+        if (lifetime.isNegative()) {
+            throw TidegateException.invalid("a lifetime can't be " + lifetime, null);
+        }
+        return lifetime.toMillis();
+    }
+
+    /** Logs why the store may end an upload before its lifetime. */
+    static <T extends Unpublished> T warned(T upload) {
+        if (upload.warning().isPresent()) {
+            LOGGER.log(Level.WARNING, upload + ": " + upload.warning().get());
+        }
+        return upload;
+    }
+
+    /** Passes on bytes that the stream gathers: they were written before. */
+    void passOn() throws IOException {
+        PublishingStream open = stream;
+        if (open != null) {
+            open.flush();
+        }
     }
 
     /**
@@ -151,6 +259,7 @@ public final class Writer implements AutoCloseable {
     public ObjectInfo finish() throws IOException {
         return exclusively(
                 () -> {
+                    passOn();
                     ObjectInfo object = ObjectInfo.of(Call.await(handle, Native::finish));
                     ended();
                     return object;
@@ -159,7 +268,8 @@ public final class Writer implements AutoCloseable {
 
     /**
      * Discards the upload, and waits until the store has released the session. A writer that has
-     * ended or failed stays as it is.
+     * ended or failed stays as it is. A call of another thread ends first: if that was {@link
+     * #finish}, the object may be published; otherwise the session is released in the background.
      */
     public void abort() throws IOException {
         boolean isEnded = hasEnded;
@@ -170,6 +280,13 @@ public final class Writer implements AutoCloseable {
         if (!lock.tryLock()) {
             // The call that has the writer ends, and drops it.
             discard();
+            try {
+                lock.lockInterruptibly();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw Call.interrupted();
+            }
+            lock.unlock();
             return;
         }
         try {
@@ -204,10 +321,18 @@ public final class Writer implements AutoCloseable {
      *
      * <p>After a failed write every later call fails, {@code close} too, and nothing is published.
      * After {@code abort} or {@code close} of the writer, {@code close} of the stream does nothing.
-     * One thread at a time.
+     * One thread at a time. Each call gives the same stream.
      */
     public OutputStream asOutputStream() {
-        return new PublishingStream(new Publication(this));
+        lock.lock();
+        try {
+            if (stream == null) {
+                stream = new PublishingStream(new Publication(this));
+            }
+            return stream;
+        } finally {
+            lock.unlock();
+        }
     }
 
     /**
@@ -215,20 +340,33 @@ public final class Writer implements AutoCloseable {
      * publishes nothing.
      */
     public WritableByteChannel asChannel() {
+        return publishing();
+    }
+
+    PublishingChannel publishing() {
         return new PublishingChannel(new Publication(this));
     }
 
-    /** Whether it was finished, aborted or closed: there is nothing left to publish. */
+    /** Fails this result if the writer is garbage collected before it has ended. */
+    void failIfCollected(CompletableFuture<?> result) {
+        handle.failIfFreed(result);
+    }
+
+    /** Whether it was finished, prepared, aborted or closed: there is nothing left to publish. */
     boolean hasEnded() {
         return hasEnded;
     }
 
-    private void ended() {
+    Handle handle() {
+        return handle;
+    }
+
+    void ended() {
         hasEnded = true;
         handle.warnIfFreed(null);
     }
 
-    private void discard() throws TidegateException {
+    void discard() throws TidegateException {
         handle.use(
                 writer -> {
                     Native.discard(writer);

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 import java.io.IOException;
 import java.io.InputStream;
@@ -17,6 +18,8 @@ import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.WritableByteChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -92,7 +95,8 @@ class InterruptTest {
     }
 
     @Test
-    void callsOfStores() throws Exception {
+    void callsOfStores(@TempDir Path folder) throws Exception {
+        Path file = Files.write(folder.resolve("from"), new byte[1]);
         Store store = Servers.embedded();
         store.put("hold-get", PART);
         store.put("hold-head", PART);
@@ -102,6 +106,10 @@ class InterruptTest {
                 () -> () -> store.get("hold-get"),
                 () -> () -> store.stat("hold-head"),
                 () -> () -> store.exists("hold-head"),
+                () -> () -> store.find("hold-head"),
+                () -> () -> store.deleteAll(List.of("hold-delete")),
+                () -> () -> store.upload(file, "hold-put"),
+                () -> () -> store.download("hold-get", file.resolveSibling("to")),
                 () -> () -> store.reader("hold-get"));
     }
 
@@ -129,6 +137,15 @@ class InterruptTest {
                 () -> {
                     Writer writer = store.writer("hold-put");
                     return writer::finish;
+                },
+                () -> {
+                    Writer writer = store.writer("hold-part");
+                    writer.write(new byte[1]);
+                    return writer::prepare;
+                },
+                () -> {
+                    List<Writer> writers = List.of(store.writer("hold-part"));
+                    return () -> store.prepareAll("set", writers);
                 });
         interrupted(
                 ClosedByInterruptException.class,
@@ -227,6 +244,10 @@ class InterruptTest {
         Writer writer = store.writer("hold-put");
         Ended finish = ended(writer::finish, thread -> closed(writer));
         assertEquals(AsynchronousCloseException.class, finish.failure.getClass());
+        Writer one = store.writer("hold-part");
+        List<Writer> both = List.of(one, store.writer("a"));
+        Ended prepare = ended(() -> store.prepareAll("set", both), thread -> closed(one));
+        assertEquals(AsynchronousCloseException.class, prepare.failure.getClass());
     }
 
     private static void closed(AutoCloseable closeable) {

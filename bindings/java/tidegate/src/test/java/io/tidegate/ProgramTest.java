@@ -1,5 +1,6 @@
 package io.tidegate;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -77,6 +78,33 @@ class ProgramTest {
         assertFalse(Servers.embedded().exists("exits/" + how));
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"embedded", "minio", "http"})
+    void anotherProcessPublishes(String server) throws Exception {
+        Store store = Servers.open(server, "");
+        String json = run("-ea", "prepare", server).strip();
+        String key = server + "-of-another";
+        assertFalse(store.exists(key));
+        String printed = key + " (" + (6 << 20) + " bytes)\n";
+        assertEquals(printed, run("-ea", "commit", server, json));
+        assertEquals(printed, run("-ea", "commit", server, json));
+        assertArrayEquals(Servers.bytes(6 << 20), store.get(key));
+    }
+
+    @Test
+    void aJournaledSessionOutlivesItsProcess() throws Exception {
+        run("-ea", "journal", folder.toString());
+        Tidegate tide = Tidegate.shared(Options.of("journal", folder.toString()));
+        UnfinishedUpload left = tide.recover().get(0);
+        assertEquals(6 << 20, left.length());
+        Store store = Servers.open(tide, "embedded", "");
+        assertFalse(store.exists("killed-session"));
+        try (Writer writer = ((Resumed.Continued) left.resume(store)).writer()) {
+            writer.finish();
+        }
+        assertArrayEquals(Servers.bytes(6 << 20), store.get("killed-session"));
+    }
+
     @Test
     void theEndOfMainWaitsForNoEngine() throws Exception {
         run("-ea", "return");
@@ -86,7 +114,11 @@ class ProgramTest {
     @Test
     void theJvmFindsNoFault() throws Exception {
         String printed = run("-Xcheck:jni", "every");
-        assertEquals("NOT_FOUND\nevery/a\nevery/c\nevery/d\n" + ((3 << 20) + 100) + "\n", printed);
+        assertEquals(
+                "NOT_FOUND\nevery/a\nevery/c\nevery/d\nNOT_FOUND\n268435456\n"
+                        + ((3 << 20) + 100)
+                        + "\n",
+                printed);
     }
 
     @Test

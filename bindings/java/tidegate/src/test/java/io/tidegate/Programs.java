@@ -6,6 +6,8 @@ import java.io.OutputStream;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -30,6 +32,9 @@ final class Programs {
             case "loaders" -> loaders();
             case "panic" -> panic(arguments[1]);
             case "fork" -> fork();
+            case "prepare" -> prepare(arguments[1]);
+            case "commit" -> commit(arguments[1], arguments[2]);
+            case "journal" -> journal(arguments[1]);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
@@ -80,9 +85,57 @@ final class Programs {
             }
         }
         store.list("every/").forEach(entry -> System.out.println(entry.key()));
-        store.delete("every/d");
+        store.rename("every/d", "every/e");
+        store.deleteAll(List.of("every/e", "x".repeat(5000)));
+        store.find("every/e");
+        Path file = Files.createTempFile("tidegate-every", "");
+        store.upload(file, "every/f");
+        store.download("every/f", file);
+        Files.delete(file);
+        store.delete("every/f");
+        every(store);
         Tidegate.shared().waitForAborts(Duration.ofSeconds(60));
         System.out.println(object.size().getAsLong());
+    }
+
+    private static void every(Store store) throws Exception {
+        Writer points = store.writer("every/points");
+        points.write(new byte[10]);
+        Resumable point = Resumable.fromJson(points.persist().toJson());
+        points.close();
+        store.forget(point);
+        store.resume(point).abort();
+        store.abandon(point);
+        Pending pending = store.writer("every/pending").prepare(Duration.ofHours(1));
+        Manifest manifest = Manifest.of("every/pointer", List.of(pending));
+        store.commitAll(Manifest.fromJson(manifest.toJson()));
+        store.rollForward("every/pointer");
+        store.commit(pending);
+        store.abandonAll(store.prepareAll("every/set", List.of(store.writer("every/a"))));
+        try {
+            store.abandonSet("every/set");
+        } catch (TidegateException e) {
+            System.out.println(e.kind());
+        }
+        Path journal = Files.createTempDirectory("tidegate-every");
+        Tidegate tide = Tidegate.shared(Options.of("journal", journal.toString()));
+        for (String key : List.of("goes on", "aborted", "forgotten")) {
+            WriteSessionConfig journaling = WriteSessionConfigs.journaling(List.of(journal));
+            Store journaled = Tidegate.shared(Options.none(), journaling).open("memory://every");
+            try (Writer writer = journaled.writer(key, Options.of("strategy", "journal"))) {
+                writer.write(new byte[10]);
+            }
+            tide.waitForAborts(Duration.ofSeconds(60));
+            UnfinishedUpload left = tide.recover().get(0);
+            switch (key) {
+                case "goes on" -> ((Resumed.Continued) left.resume(journaled)).writer().finish();
+                case "aborted" -> left.abort();
+                default -> left.forget();
+            }
+        }
+        Files.delete(journal);
+        System.out.println(tide.usage().total());
+        store.deleteAll(List.of("every/pending", "every/pointer")).orThrow();
     }
 
     /** 1,000 virtual threads wait at once on the two carriers that the parent allows. */
@@ -177,6 +230,30 @@ final class Programs {
         } catch (TidegateException e) {
             System.out.println("told: " + e.kind() + " " + e.getMessage());
         }
+    }
+
+    /** Prints what another process is to publish, and ends as a killed process does. */
+    private static void prepare(String server) throws IOException {
+        Writer writer = Servers.open(server, "").writer(server + "-of-another");
+        writer.write(Servers.bytes(6 << 20));
+        System.out.println(writer.prepare().toJson());
+        System.out.flush();
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void commit(String server, String json) throws IOException {
+        System.out.println(Servers.open(server, "").commit(Pending.fromJson(json)));
+    }
+
+    /** Ends as a killed process does, in the middle of a journaled session. */
+    private static void journal(String directory) throws IOException {
+        Tidegate tide =
+                Tidegate.shared(
+                        Options.none(),
+                        WriteSessionConfigs.journaling(List.of(Path.of(directory))));
+        Store store = Servers.open(tide, "embedded", "");
+        store.session("killed-session").open().write(ByteBuffer.wrap(Servers.bytes(6 << 20)));
+        Runtime.getRuntime().halt(0);
     }
 
     private static void fork() throws Exception {

@@ -85,6 +85,9 @@ class ReaderTest {
             assertThrows(
                     ReadOnlyBufferException.class,
                     () -> reader.read(0, ByteBuffer.allocate(1).asReadOnlyBuffer()));
+            assertThrows(
+                    ReadOnlyBufferException.class,
+                    () -> reader.read(0, ByteBuffer.allocateDirect(1).asReadOnlyBuffer()));
         }
         try (Reader reader = store.reader("r")) {
             for (int position : List.of(0, 3_000_000, 3_000_100, 50, BYTES.length - 1)) {

@@ -13,15 +13,24 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.tidegate.TidegateException.Kind;
 
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 class StoreTest {
     @ParameterizedTest
@@ -51,6 +60,115 @@ class StoreTest {
         assertFalse(store.exists("a/c"));
         assertEquals(0, store.put("empty", new byte[0]).size().getAsLong());
         assertArrayEquals(new byte[0], store.get("empty"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("io.tidegate.Servers#all")
+    void files(Store store, @TempDir Path folder) throws Exception {
+        byte[] bytes = bytes(9 << 20);
+        Path from = Files.write(folder.resolve("from"), bytes);
+        Files.setLastModifiedTime(from, FileTime.from(Instant.ofEpochSecond(1_000_000_000)));
+        Options kept = Options.of("preserve", "true");
+        ObjectInfo object = store.upload(from, "file", kept.and("content_type", "text/x-tide"));
+        assertEquals(bytes.length, object.size().getAsLong());
+        assertEquals("text/x-tide", store.stat("file").text("content_type").orElseThrow());
+        Path to = folder.resolve("new/to");
+        assertEquals(bytes.length, store.download("file", to, kept).size().getAsLong());
+        assertArrayEquals(bytes, Files.readAllBytes(to));
+        assertEquals(Files.getLastModifiedTime(from), Files.getLastModifiedTime(to));
+        Options createOnly = Options.of("create_only", "true");
+        fails(Kind.ALREADY_EXISTS, () -> store.download("file", to, createOnly));
+        fails(Kind.ALREADY_EXISTS, () -> store.upload(from, "file", createOnly));
+        fails(Kind.NOT_FOUND, () -> store.download("nothing", folder.resolve("nothing")));
+        assertFalse(Files.exists(folder.resolve("nothing")));
+        fails(Kind.SOURCE, () -> store.upload(folder.resolve("nothing"), "nothing"));
+        assertFalse(store.exists("nothing"));
+    }
+
+    @Test
+    void whatAnotherUserMayHaveLeftIsLoggedAndNotUsed(@TempDir Path folder) throws Exception {
+        Store store = Servers.impatient();
+        store.put("cut/download", bytes(1 << 20));
+        Path to = folder.resolve("to");
+        fails(Kind.UNAVAILABLE, () -> store.download("cut/download", to));
+        List<Path> left;
+        try (Stream<Path> all = Files.list(folder)) {
+            left = all.toList();
+        }
+        assertEquals(2, left.size(), left::toString);
+        for (Path each : left) {
+            Files.setPosixFilePermissions(each, PosixFilePermissions.fromString("rw-rw-rw-"));
+        }
+        try (Logged logged = new Logged()) {
+            Servers.embedded().download("cut/download", to);
+            assertTrue(logged.next().contains(to.toString()));
+        }
+        assertArrayEquals(bytes(1 << 20), Files.readAllBytes(to));
+    }
+
+    @Test
+    void aFileOfAnotherFileSystemIsRefused(@TempDir Path folder) throws Exception {
+        Store store = Tidegate.shared().open("memory://zip");
+        Path zip = folder.resolve("a.zip");
+        try (java.nio.file.FileSystem inZip =
+                java.nio.file.FileSystems.newFileSystem(zip, Map.of("create", "true"))) {
+            Path inside = Files.write(inZip.getPath("/inside"), new byte[1]);
+            fails(Kind.INVALID_INPUT, () -> store.upload(inside, "a"));
+            fails(Kind.INVALID_INPUT, () -> store.download("a", inside));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("io.tidegate.Servers#all")
+    void manyAreRemoved(Store store) throws Exception {
+        List<String> keys = IntStream.range(0, 30).mapToObj(number -> "many/" + number).toList();
+        for (String key : keys) {
+            store.put(key, new byte[1]);
+        }
+        store.put("stays", new byte[1]);
+        // More than one native call takes; most have no object.
+        List<String> all = new ArrayList<>(keys);
+        IntStream.range(0, 10_500).forEach(number -> all.add("none/" + number));
+        DeleteReport report = store.deleteAll(all);
+        report.orThrow();
+        assertEquals(10_530, report.deleted());
+        assertEquals(List.of("stays"), store.list("").map(Entry::key).toList());
+        store.deleteAll(List.of()).orThrow();
+    }
+
+    @Test
+    void whatWasNotRemovedIsReported() throws Exception {
+        Store store = Servers.embedded();
+        String tooLong = "x".repeat(5000);
+        store.put("removed", new byte[1]);
+        DeleteReport report = store.deleteAll(List.of(tooLong, "removed"));
+        assertEquals(1, report.deleted());
+        assertEquals(List.of(tooLong), List.copyOf(report.failed().keySet()));
+        TidegateException why = report.failed().get(tooLong);
+        assertEquals(Kind.INVALID_INPUT, why.kind());
+        assertEquals(why.getMessage(), fails(Kind.INVALID_INPUT, report::orThrow).getMessage());
+        assertFalse(store.exists("removed"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("io.tidegate.Servers#all")
+    void renames(Store store) throws Exception {
+        store.put("from", new byte[] {1});
+        assertEquals("to", store.rename("from", "to").key());
+        assertTrue(store.find("from").isEmpty());
+        assertEquals(1, store.find("to").orElseThrow().size().getAsLong());
+        store.put("from", new byte[2]);
+        Options createOnly = Options.of("create_only", "true");
+        fails(Kind.ALREADY_EXISTS, () -> store.rename("from", "to", createOnly));
+        assertTrue(store.exists("from"));
+        store.rename("from", "to");
+        assertArrayEquals(new byte[2], store.get("to"));
+        fails(Kind.NOT_FOUND, () -> store.rename("from", "to"));
+    }
+
+    @Test
+    void whatCanNotBeAskedIsNoMissingObject() throws Exception {
+        fails(Kind.UNAVAILABLE, () -> Servers.impatient().find("refused-head/a"));
     }
 
     @ParameterizedTest

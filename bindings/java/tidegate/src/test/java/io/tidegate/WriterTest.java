@@ -20,12 +20,8 @@ import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.WritableByteChannel;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
-import java.util.logging.Handler;
-import java.util.logging.LogRecord;
-import java.util.logging.Logger;
 
 class WriterTest {
     /** More than a part, so that there is a session. */
@@ -48,6 +44,21 @@ class WriterTest {
             fails(Kind.CLOSED, writer::finish);
         }
         assertArrayEquals(LARGE, store.get("finish"));
+    }
+
+    @Test
+    void bytesOfTheStreamAndOfTheWriterKeepTheirOrder() throws Exception {
+        Store store = Servers.embedded();
+        try (Writer writer = store.writer("order")) {
+            OutputStream stream = writer.asOutputStream();
+            stream.write('a');
+            writer.write(new byte[] {'b'});
+            stream.write('c');
+            writer.asChannel().write(ByteBuffer.wrap(new byte[] {'d'}));
+            stream.write('e');
+            writer.finish();
+        }
+        assertEquals("abcde", new String(store.get("order"), StandardCharsets.UTF_8));
     }
 
     @ParameterizedTest
@@ -78,37 +89,12 @@ class WriterTest {
     @Test
     void garbageIsDiscardedAndLogged() throws Exception {
         Store store = Servers.embedded();
-        LinkedBlockingQueue<String> logged = new LinkedBlockingQueue<>();
-        Logger logger = Logger.getLogger("io.tidegate");
-        Handler handler =
-                new Handler() {
-                    @Override
-                    public void publish(LogRecord record) {
-                        logged.add(record.getMessage());
-                    }
-
-                    @Override
-                    public void flush() {}
-
-                    @Override
-                    public void close() {}
-                };
-        logger.addHandler(handler);
-        logger.setUseParentHandlers(false);
-        try {
+        try (Logged logged = new Logged()) {
             lose(store);
-            String message = null;
-            for (int tries = 0; message == null && tries < 300; tries++) {
-                System.gc();
-                message = logged.poll(100, TimeUnit.MILLISECONDS);
-            }
-            assertTrue(message != null && message.contains("garbage-stream"), message);
+            logged.ofGarbage("garbage-stream");
             Tidegate.shared().waitForAborts(LONG);
             assertFalse(store.exists("garbage-stream"));
             assertFalse(store.exists("garbage-finished-not"));
-        } finally {
-            logger.removeHandler(handler);
-            logger.setUseParentHandlers(true);
         }
     }
 

@@ -1,0 +1,69 @@
+package io.tidegate.hadoop;
+
+import io.tidegate.ObjectInfo;
+import io.tidegate.Options;
+import io.tidegate.Writer;
+
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.PathIOException;
+
+import java.io.IOException;
+import java.util.Map;
+
+/** Opens files for writing. */
+final class Creation {
+    private final Tree tree;
+
+    Creation(Tree tree) {
+        this.tree = tree;
+    }
+
+    /**
+     * Opens a file, which is published when it is closed. One listing shows that the path is no
+     * directory; a condition takes one more request. No request looks for files above the path.
+     *
+     * @param attributes options of this write, which count more than those of the settings
+     * @throws FileAlreadyExistsException if there is a directory, or the path must have nothing and
+     *     has a file
+     * @throws PathIOException if the path does not have the file that is to be replaced
+     */
+    Writer open(ObjectPath at, WriteCondition condition, Map<String, String> attributes)
+            throws IOException {
+        if (tree.directory(at).isPresent()) {
+            throw new FileAlreadyExistsException(at.path() + " is a directory");
+        }
+        Options options = at.bucket().write();
+        for (Map.Entry<String, String> attribute : attributes.entrySet()) {
+            options = options.and(attribute.getKey(), attribute.getValue());
+        }
+        options = conditional(at, condition, options);
+        try {
+            return at.store().writer(at.key(), options);
+        } catch (IOException e) {
+            throw Failures.of(at.path(), e);
+        }
+    }
+
+    private Options conditional(ObjectPath at, WriteCondition condition, Options options)
+            throws IOException {
+        if (condition instanceof WriteCondition.Absent) {
+            if (tree.file(at).isPresent()) {
+                throw new FileAlreadyExistsException(at.path() + " exists");
+            }
+            return options.and("create_only", "true");
+        }
+        if (condition instanceof WriteCondition.Tagged tagged) {
+            ObjectInfo object =
+                    tree.file(at)
+                            .filter(found -> ObjectStatus.tag(found).equals(tagged.etag()))
+                            .orElseThrow(() -> changed(at, tagged));
+            return options.and("replaces", object);
+        }
+        return options;
+    }
+
+    private static PathIOException changed(ObjectPath at, WriteCondition.Tagged tagged) {
+        return new PathIOException(
+                at.path().toString(), "there is no file with the tag " + tagged.etag());
+    }
+}

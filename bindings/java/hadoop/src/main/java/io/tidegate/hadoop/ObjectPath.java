@@ -1,0 +1,65 @@
+package io.tidegate.hadoop;
+
+import io.tidegate.Store;
+
+import org.apache.hadoop.fs.Path;
+
+import java.util.Optional;
+
+/**
+ * A place in a bucket.
+ *
+ * @param key the key, which does not end with {@code /}; empty for the bucket itself
+ */
+record ObjectPath(Bucket bucket, String key) {
+    /** Whether this is the bucket itself. */
+    boolean isRoot() {
+        return key.isEmpty();
+    }
+
+    Store store() {
+        return bucket.store();
+    }
+
+    /** How the keys below this directory begin. Its marker has this key. */
+    String prefix() {
+        return isRoot() ? "" : key + "/";
+    }
+
+    /** The path of this place. */
+    Path path() {
+        return isRoot() ? bucket.root() : new Path(bucket.root(), "./" + key);
+    }
+
+    /** The directory that this is in; the bucket is in itself. */
+    ObjectPath parent() {
+        return new ObjectPath(bucket, key.substring(0, Math.max(key.lastIndexOf('/'), 0)));
+    }
+
+    /** The name of this in its directory. */
+    String name() {
+        return key.substring(key.lastIndexOf('/') + 1);
+    }
+
+    /** A place below this one. */
+    ObjectPath child(String name) {
+        return new ObjectPath(bucket, prefix() + name);
+    }
+
+    /** Whether the other place is below this one, or the same. */
+    boolean contains(ObjectPath other) {
+        return bucket.equals(other.bucket) && (isRoot() || (other.key + "/").startsWith(key + "/"));
+    }
+
+    /**
+     * The path of a key; none if no path has it. Hadoop leaves out of a path empty names, {@code .}
+     * and {@code ..}.
+     */
+    static Optional<Path> pathOf(Bucket bucket, String key) {
+        if (key.isEmpty() || key.startsWith("/")) {
+            return Optional.empty();
+        }
+        Path path = new ObjectPath(bucket, key).path();
+        return path.toUri().getPath().endsWith("/" + key) ? Optional.of(path) : Optional.empty();
+    }
+}

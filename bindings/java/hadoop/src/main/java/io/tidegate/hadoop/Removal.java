@@ -1,0 +1,156 @@
+package io.tidegate.hadoop;
+
+import io.tidegate.DeleteReport;
+import io.tidegate.Entry;
+import io.tidegate.TidegateException;
+
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIOException;
+import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
+import org.apache.hadoop.fs.RemoteIterator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.AbstractMap.SimpleImmutableEntry;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+
+/** Deletes files and directories. */
+final class Removal {
+    private static final Logger LOG = LoggerFactory.getLogger(Removal.class);
+
+    private final Tree tree;
+
+    Removal(Tree tree) {
+        this.tree = tree;
+    }
+
+    /**
+     * Deletes a file or a directory. The directory above stays.
+     *
+     * @return false if there was nothing, and for a bucket that is not empty, of which nothing is
+     *     deleted
+     * @throws PathIsNotEmptyDirectoryException for a directory that is not empty, unless {@code
+     *     isRecursive}
+     */
+    boolean delete(ObjectPath at, boolean isRecursive) throws IOException {
+        if (at.isRoot()) {
+            return deleteRoot(at, isRecursive);
+        }
+        if (tree.file(at).isPresent()) {
+            deleteObject(at, at.key());
+        } else {
+            Entries entries = Entries.below(at);
+            if (!entries.hasNext()) {
+                return false;
+            }
+            if (isRecursive) {
+                deleteAll(at, entries);
+            } else {
+                deleteMarker(at, entries);
+            }
+        }
+        tree.keep(at.parent());
+        return true;
+    }
+
+    /**
+     * A path deletes no bucket, and what is in one only by its name: {@code rm -r /} is rarely
+     * meant.
+     */
+    private static boolean deleteRoot(ObjectPath root, boolean isRecursive) throws IOException {
+        if (!Entries.in(root).hasNext()) {
+            return true;
+        }
+        if (!isRecursive) {
+            throw new PathIOException(root.path().toString(), "the bucket is not empty");
+        }
+        LOG.warn("{}: the whole bucket was to be deleted, and nothing was", root.path());
+        return false;
+    }
+
+    private static void deleteMarker(ObjectPath at, Entries entries) throws IOException {
+        Entry first = entries.next();
+        if (!first.key().equals(at.prefix()) || entries.hasNext()) {
+            throw new PathIsNotEmptyDirectoryException(at.path().toString());
+        }
+        deleteObject(at, first.key());
+    }
+
+    /** Deletes an object. A key that has none is no failure. */
+    static void deleteObject(ObjectPath in, String key) throws IOException {
+        try {
+            in.store().delete(key);
+        } catch (IOException e) {
+            throw Failures.of(in.path(), e);
+        }
+    }
+
+    /**
+     * Deletes the objects of a listing.
+     *
+     * @throws IOException the first failure, after all others were tried; the others are suppressed
+     *     in it
+     */
+    static void deleteAll(ObjectPath in, RemoteIterator<Entry> entries) throws IOException {
+        Iterator<String> keys =
+                new Iterator<>() {
+                    @Override
+                    public boolean hasNext() {
+                        try {
+                            return entries.hasNext();
+                        } catch (IOException e) {
+                            throw new UncheckedIOException(e);
+                        }
+                    }
+
+                    @Override
+                    public String next() {
+                        try {
+                            return entries.next().key();
+                        } catch (IOException e) {
+                            throw new UncheckedIOException(e);
+                        }
+                    }
+                };
+        try {
+            in.store().deleteAll(() -> keys).orThrow();
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
+        } catch (IOException e) {
+            throw Failures.of(in.path(), e);
+        }
+    }
+
+    /**
+     * Deletes each of some files, and looks for none of them.
+     *
+     * @param in the bucket that all files are in
+     * @return the paths that were not deleted, with the reasons
+     */
+    static List<Map.Entry<Path, String>> deleteEach(ObjectPath in, Map<Path, ObjectPath> files)
+            throws IOException {
+        List<Map.Entry<Path, String>> failed = new ArrayList<>();
+        List<String> keys = files.values().stream().map(ObjectPath::key).distinct().toList();
+        DeleteReport report;
+        try {
+            report = in.store().deleteAll(keys);
+        } catch (IOException e) {
+            throw Failures.of(in.path(), e);
+        }
+        files.forEach(
+                (path, file) -> {
+                    TidegateException why = report.failed().get(file.key());
+                    if (why != null) {
+                        failed.add(
+                                new SimpleImmutableEntry<>(
+                                        path, Failures.of(path, why).toString()));
+                    }
+                });
+        return failed;
+    }
+}

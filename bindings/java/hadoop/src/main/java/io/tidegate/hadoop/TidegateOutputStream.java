@@ -1,0 +1,141 @@
+package io.tidegate.hadoop;
+
+import io.tidegate.Writer;
+
+import org.apache.hadoop.fs.Abortable;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.StreamCapabilities;
+import org.apache.hadoop.fs.Syncable;
+import org.apache.hadoop.fs.statistics.IOStatistics;
+import org.apache.hadoop.fs.statistics.IOStatisticsSource;
+import org.apache.hadoop.fs.statistics.StreamStatisticNames;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.util.Locale;
+
+/**
+ * Writes one file, which becomes visible when {@link #close()} returns, and not before.
+ *
+ * <p>After a write or a close has failed, every later call fails, {@code close} too, and nothing is
+ * published. {@link #abort()} discards the file, and {@code close} then does nothing. One thread at
+ * a time, but {@code abort} from any.
+ */
+final class TidegateOutputStream extends OutputStream
+        implements Abortable, Syncable, StreamCapabilities, IOStatisticsSource {
+    /** What hflush and hsync do, since a store can't keep part of an object. */
+    enum Sync {
+        /** They fail. */
+        REFUSED,
+        /** They do nothing. */
+        IGNORED
+    }
+
+    private final Path path;
+    private final Writer writer;
+    private final OutputStream stream;
+    private final Sync sync;
+    private final Counters counters =
+            new Counters(
+                    StreamStatisticNames.STREAM_WRITE_BYTES,
+                    StreamStatisticNames.STREAM_WRITE_EXCEPTIONS);
+    private volatile boolean isClosed;
+
+    TidegateOutputStream(Path path, Writer writer, Sync sync) {
+        this.path = path;
+        this.writer = writer;
+        this.sync = sync;
+        stream = writer.asOutputStream();
+    }
+
+    private interface Work {
+        void run() throws IOException;
+    }
+
+    private void translated(Work work) throws IOException {
+        try {
+            work.run();
+        } catch (IOException e) {
+            counters.add(StreamStatisticNames.STREAM_WRITE_EXCEPTIONS, 1);
+            throw Failures.of(path, e);
+        }
+    }
+
+    @Override
+    public void write(int one) throws IOException {
+        translated(() -> stream.write(one));
+        counters.add(StreamStatisticNames.STREAM_WRITE_BYTES, 1);
+    }
+
+    @Override
+    public void write(byte[] bytes, int start, int length) throws IOException {
+        translated(() -> stream.write(bytes, start, length));
+        counters.add(StreamStatisticNames.STREAM_WRITE_BYTES, length);
+    }
+
+    /** Does nothing: what was written is on its way, and nothing is visible before the close. */
+    @Override
+    public void flush() {}
+
+    @Override
+    public void close() throws IOException {
+        translated(stream::close);
+        isClosed = true;
+    }
+
+    @Override
+    public AbortableResult abort() {
+        if (isClosed) {
+            return new Aborted(true, null);
+        }
+        try {
+            writer.abort();
+            return new Aborted(false, null);
+        } catch (IOException e) {
+            return new Aborted(false, Failures.of(path, e));
+        }
+    }
+
+    private record Aborted(boolean alreadyClosed, IOException anyCleanupException)
+            implements AbortableResult {}
+
+    @Override
+    public void hflush() throws IOException {
+        synced("hflush");
+    }
+
+    @Override
+    public void hsync() throws IOException {
+        synced("hsync");
+    }
+
+    private void synced(String operation) {
+        if (sync == Sync.REFUSED) {
+            throw new UnsupportedOperationException(
+                    operation
+                            + " of "
+                            + path
+                            + ": a store keeps an object when it is closed; "
+                            + Settings.name(Settings.DOWNGRADE_SYNCABLE)
+                            + " has the call do nothing");
+        }
+    }
+
+    @Override
+    public boolean hasCapability(String capability) {
+        return switch (capability.toLowerCase(Locale.ROOT)) {
+            case StreamCapabilities.ABORTABLE_STREAM, StreamCapabilities.IOSTATISTICS -> true;
+            default -> Capabilities.ofConditions(capability);
+        };
+    }
+
+    @Override
+    public IOStatistics getIOStatistics() {
+        return counters;
+    }
+
+    @Override
+    public String toString() {
+        return "writes " + path + " " + counters;
+    }
+}

@@ -1,0 +1,173 @@
+package io.tidegate.hadoop;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileRange;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Options.OpenFileOptions;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIOException;
+import org.apache.hadoop.fs.statistics.IOStatisticsSupport;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.ExecutionException;
+
+/** Reads in order, at positions and of ranges, of a file of several windows. */
+class ReadingTest {
+    private static final byte[] BYTES = TestStore.bytes((20 << 20) + 17);
+
+    private final FileSystem fs = TestStore.fileSystem();
+    private final Path path = new Path(TestStore.directory(), "file");
+
+    ReadingTest() throws IOException {}
+
+    @BeforeEach
+    void write() throws IOException {
+        TestStore.write(fs, path, BYTES);
+    }
+
+    private FSDataInputStream open(String policy) throws Exception {
+        return fs.openFile(path)
+                .must(OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, policy)
+                .build()
+                .get();
+    }
+
+    private static void assertReads(FSDataInputStream in, int from, int length) throws IOException {
+        byte[] read = new byte[length];
+        in.seek(from);
+        in.readFully(read);
+        assertArrayEquals(Arrays.copyOfRange(BYTES, from, from + length), read);
+        assertEquals(from + length, in.getPos());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"sequential", "adaptive", "random"})
+    void everyPolicyGivesTheSameBytes(String policy) throws Exception {
+        try (FSDataInputStream in = open(policy)) {
+            assertArrayEquals(BYTES, in.readAllBytes());
+            assertEquals(-1, in.read());
+            assertReads(in, 0, 10);
+            assertReads(in, 100, 10); // a little ahead
+            assertReads(in, 5 << 20, 3 << 20); // far ahead
+            assertReads(in, 4 << 20, 100);
+            Random random = new Random(1);
+            for (int count = 0; count < 50; count++) {
+                int from = random.nextInt(BYTES.length);
+                assertReads(in, from, random.nextInt(Math.min(BYTES.length - from, 400_000)));
+            }
+            in.unbuffer();
+            assertReads(in, 7, 7);
+        }
+    }
+
+    @Test
+    void bufferedReadsOfBothKinds() throws Exception {
+        try (FSDataInputStream in = fs.open(path)) {
+            ByteBuffer direct = ByteBuffer.allocateDirect(1000);
+            in.readFully(12 << 20, direct);
+            byte[] read = new byte[1000];
+            direct.flip().get(read);
+            assertArrayEquals(Arrays.copyOfRange(BYTES, 12 << 20, (12 << 20) + 1000), read);
+            assertEquals(0, in.getPos());
+            ByteBuffer heap = ByteBuffer.allocate(10);
+            assertTrue(in.read(heap) > 0);
+            assertEquals(BYTES[0], heap.get(0));
+            assertEquals(-1, in.read(BYTES.length, ByteBuffer.allocate(1)));
+            assertThrows(
+                    EOFException.class,
+                    () -> in.readFully(BYTES.length - 1, ByteBuffer.allocate(2)));
+        }
+    }
+
+    @Test
+    void bytesAreCountedOfAllKindsOfReads() throws Exception {
+        FileSystem.clearStatistics();
+        try (FSDataInputStream in = fs.open(path)) {
+            in.readFully(new byte[1000]);
+            in.readFully(5000, new byte[100]);
+            List<FileRange> ranges = List.of(FileRange.createFileRange(50, 7));
+            in.readVectored(ranges, ByteBuffer::allocate);
+            ranges.get(0).getData().get();
+            assertEquals(
+                    1107L,
+                    IOStatisticsSupport.retrieveIOStatistics(in)
+                            .counters()
+                            .get("stream_read_bytes"));
+        }
+        assertEquals(
+                1107L,
+                FileSystem.getGlobalStorageStatistics().get(fs.getScheme()).getLong("bytesRead"));
+    }
+
+    @Test
+    void rangesOfEveryOrderAndKind() throws Exception {
+        List<FileRange> ranges = new ArrayList<>();
+        for (int count = 0; count < 200; count++) {
+            ranges.add(FileRange.createFileRange((199 - count) * 100_000L, 1000 + count));
+        }
+        ranges.add(FileRange.createFileRange(BYTES.length - 5, 5));
+        ranges.add(FileRange.createFileRange(50_000, 0));
+        try (FSDataInputStream in = fs.open(path)) {
+            in.readVectored(
+                    ranges,
+                    size ->
+                            size % 2 == 0
+                                    ? ByteBuffer.allocate(size)
+                                    : ByteBuffer.allocateDirect(size));
+            for (FileRange range : ranges) {
+                byte[] read = new byte[range.getLength()];
+                ByteBuffer buffer = range.getData().get();
+                buffer.get(read);
+                int from = (int) range.getOffset();
+                assertArrayEquals(Arrays.copyOfRange(BYTES, from, from + read.length), read);
+            }
+        }
+    }
+
+    @Test
+    void aReplacedFileIsNotMixedWithTheNewOne() throws Exception {
+        FileStatus status = fs.getFileStatus(path);
+        try (FSDataInputStream in = fs.open(path);
+                FSDataInputStream known = fs.openFile(path).withFileStatus(status).build().get()) {
+            TestStore.write(fs, path, TestStore.bytes(BYTES.length - 1));
+            assertThrows(PathIOException.class, () -> in.readFully(0, new byte[10]));
+            assertThrows(PathIOException.class, () -> known.readFully(new byte[10]));
+            List<ByteBuffer> released = new ArrayList<>();
+            FileRange range = FileRange.createFileRange(0, 10);
+            ByteBuffer buffer = ByteBuffer.allocate(10);
+            in.readVectored(List.of(range), size -> buffer, released::add);
+            Throwable failure =
+                    assertThrows(ExecutionException.class, () -> range.getData().get()).getCause();
+            assertEquals(PathIOException.class, failure.getClass());
+            assertEquals(1, released.size());
+            assertSame(buffer, released.get(0));
+        }
+    }
+
+    @Test
+    void anInterruptEndsARead() throws Exception {
+        try (FSDataInputStream in = fs.open(path)) {
+            Thread.currentThread().interrupt();
+            assertThrows(InterruptedIOException.class, () -> in.read());
+            assertTrue(Thread.interrupted());
+        }
+    }
+}
