@@ -1,4 +1,3 @@
-mod ground;
 mod interrupted;
 mod mortal;
 mod stores;

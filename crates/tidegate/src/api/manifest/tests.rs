@@ -463,3 +463,29 @@ async fn what_was_prepared_of_a_set_with_an_upload_that_fails_is_abandoned() -> 
     assert_eq!(keys(&store).await?, (Vec::new(), Vec::new()));
     Ok(())
 }
+
+/// The uploads of a set that is being published are in another manifest too: giving that up must not take them.
+#[tokio::test(start_paused = true)]
+async fn a_set_that_is_begun_keeps_the_uploads_that_it_shares() -> Result<()> {
+    let bucket = bucket();
+    let store = process(&bucket);
+    let begun = prepare(&store, 2).await?;
+    let alone = upload(&store, "u").await?.await?;
+    let other = store.manifest(POINTER, [begun.pending()[0].clone(), alone.clone()])?;
+    assert!(matches!(store.find_set(POINTER).await?, SetProgress::NotBegun));
+    assert!(matches!(store.claim(&begun, Purpose::Publish).await?, intent::Claim::Held(_)));
+    assert!(matches!(store.find_set(POINTER).await?, SetProgress::Begun(set) if set == begun));
+    assert_eq!(store.abandon_all(&other).await.unwrap_err().kind(), ErrorKind::Closed);
+    // One that shares none is given up beside it.
+    store.abandon_all(&store.manifest(POINTER, [alone])?).await?;
+    assert_eq!(store.commit_all(&begun).await?.len(), 2);
+    let SetProgress::Complete(objects) = store.find_set(POINTER).await? else { panic!("not complete") };
+    assert_eq!(objects.iter().map(|object| &*object.key).collect::<Vec<_>>(), ["t/0", "t/1"]);
+    // Below a prefix, the pointer is relative to it.
+    let below = store.within("t");
+    assert!(matches!(below.find_set("pointer.json").await?, SetProgress::Complete(_)));
+    assert_eq!(below.manifest("pointer.json", begun.pending().to_vec())?, begun);
+    store.put("t/none.json", "{}").await?;
+    assert_eq!(store.find_set("t/none.json").await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    Ok(())
+}

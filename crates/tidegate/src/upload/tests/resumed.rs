@@ -412,3 +412,36 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn a_session_that_is_opened_early_is_still_the_writers() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let lifetime = std::time::Duration::from_secs(86_400);
+    // A process that is killed aborts nothing: another one does so.
+    let mut writer = store.writer("k").await?;
+    let opened = read(&writer.open_session(lifetime).await?);
+    assert_eq!((opened.key(), opened.size(), own_keys(&store).await), ("k", 0, 0));
+    assert_eq!(store.sessions("").count().await, 1);
+    elsewhere(&store).1.abandon(&opened).await?;
+    assert_eq!(store.sessions("").count().await, 0);
+    drop(writer);
+    // A drop aborts.
+    let mut writer = store.writer("k").await?;
+    writer.open_session(lifetime).await?;
+    drop(writer);
+    assert_only(&tide, &store, &[]).await;
+    // Its object is published as any other, and the value can't take it back.
+    for size in [0, 9, 2 * PART + 3] {
+        let mut writer = store.writer("k").await?;
+        let opened = writer.open_session(lifetime).await?;
+        writer.write_bytes(data(size)).await?;
+        assert_eq!(writer.open_session(lifetime).await.is_err(), size > 0);
+        let pending = writer.prepare().await?;
+        store.commit(&pending).await?;
+        assert_eq!(store.abandon(&opened).await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(stored(&store, "k").await, data(size));
+        assert_only(&tide, &store, &["k"]).await;
+    }
+    Ok(())
+}
