@@ -365,3 +365,29 @@ async fn a_job_of_two_thousand_files() -> Result {
     assert_eq!(root.list(".tidegate/").try_collect::<Vec<_>>().await?.len(), 0);
     Ok(())
 }
+
+fn is_send(_: impl Future + Send) {}
+
+/// Bindings move these futures between threads. Compiled, and never run.
+#[expect(dead_code, reason = "only its types count")]
+fn every_future_is_send(
+    job: &Job,
+    attempt: &TaskAttempt,
+    late: fn() -> TaskAttempt,
+    writer: fn() -> TaskWriter,
+) {
+    is_send(async { job.set_up().await });
+    is_send(job.attempt("t", "a"));
+    is_send(job.abort_attempt("t", "a"));
+    is_send(job.commit());
+    is_send(job.abort());
+    is_send(roll_forward(job.out()));
+    is_send(abandon_unfinished(job.out()));
+    is_send(last_completed(job.out()));
+    is_send(attempt.writer("k", |options| options));
+    is_send(attempt.commit());
+    is_send(late().abort());
+    is_send(writer().close());
+    is_send(writer().abort());
+    is_send(async move { writer().write_bytes("rows".into()).await });
+}

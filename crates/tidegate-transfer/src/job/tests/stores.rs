@@ -114,15 +114,16 @@ async fn a_file_costs_three_requests_more_than_in_a_set_and_an_attempt_eleven() 
     let out = s3(&server).await.within("t");
     let requests = || server.counts().requests.values().sum::<u64>();
     let mut of_set = Vec::new();
-    for files in [3, 4] {
+    // The engine reads the bucket's lifecycle rules with the first.
+    for (set, files) in [(0, 3), (1, 3), (2, 4)] {
         let before = requests();
         let mut pending = Vec::new();
         for file in 0..files {
-            let mut writer = out.writer(format!("set-{files}/{file}")).await?;
+            let mut writer = out.writer(format!("set-{set}/{file}")).await?;
             writer.write_bytes("rows".into()).await?;
             pending.push(writer.prepare().await?);
         }
-        out.commit_all(&out.manifest(&format!("set-{files}.json"), pending)?).await?;
+        out.commit_all(&out.manifest(&format!("set-{set}.json"), pending)?).await?;
         of_set.push(requests() - before);
     }
     let mut of_job = Vec::new();
@@ -138,12 +139,7 @@ async fn a_file_costs_three_requests_more_than_in_a_set_and_an_attempt_eleven() 
         job.commit().await?;
         of_job.push(requests() - before);
     }
-    assert_eq!(
-        (of_job[1] - of_job[0]) - (of_set[1] - of_set[0]),
-        3,
-        "{of_set:?} {of_job:?} {:?}",
-        server.counts().requests
-    );
+    assert_eq!((of_job[1] - of_job[0]) - (of_set[2] - of_set[1]), 3, "{of_set:?} {of_job:?}");
     assert_eq!(of_job[2] - of_job[1], 11, "{of_job:?}");
     Ok(())
 }

@@ -291,8 +291,8 @@ impl Store {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] once the intent to publish was written, of this set or of another one with some of its uploads:
-    /// nothing is given up; see [`abandon_set`](Self::abandon_set). Also if one of the uploads was committed alone: the others are given up. Other
-    /// errors of [`abandon`](Self::abandon): nobody publishes the set until this was repeated.
+    /// nothing is given up; see [`abandon_set`](Self::abandon_set). Also if one of the uploads was committed alone: the others
+    /// are given up. Other errors of [`abandon`](Self::abandon): nobody publishes the set until this was repeated.
     pub async fn abandon_all(&self, manifest: &Manifest) -> Result<()> {
         let root = self.with(self.context().root());
         let begun = "the set is being published, or is: `tidegate commit --manifest` completes it, and `tidegate abandon \
