@@ -8,9 +8,11 @@ import secrets
 import pytest
 
 from harness import MIB
+from harness.command import CommandLine
 from harness.feed import open_pipe
 from harness.lines import LINES, SCHEMA
 from harness.process import free_port, until
+from job_kills import program
 from journals import left_behind
 
 PART = 5 * MIB
@@ -126,6 +128,11 @@ def test_every_command_prints_lines_of_the_schema_and_every_type_is_printed(
     [prepared] = run("cp", "--prepare", tmp_path / "p.json", tree / "a", on.url("pending")).json
     assert (prepared["type"], prepared["state"], prepared["bytes"]) == ("pending", "prepared", 3), prepared
     assert run("commit", tmp_path / "p.json").json[0]["state"] == "committed"
+    driver = CommandLine(program())
+    assert driver("set-up", on.url("job"), "one", env=on.env).exit == 0
+    driver.stop()
+    [job] = run("abandon", "--job", on.url("job")).json
+    assert (job["type"], job["state"]) == ("job", "abandoned"), job
     assert run("cp", "--prepare", tmp_path / "q.json", tree / "a", on.url("never")).json[0]["url"] == on.url("never")
     assert run("abandon", tmp_path / "q.json").json[0]["state"] == "abandoned"
     run("cp", "--prepare", tmp_path / "r.json", tree / "a", on.url("set"))
