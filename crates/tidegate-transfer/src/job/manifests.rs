@@ -18,7 +18,7 @@ pub(super) const MOST_MANIFESTS: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) enum AtKey {
     /// What this call has written, with nothing or something else before.
-    New(Object, TaskManifest),
+    New(Box<Object>, TaskManifest),
     /// What was there, and stays.
     Old(TaskManifest),
 }
@@ -71,14 +71,14 @@ impl Job {
         };
         for _ in 0..TRIES {
             match put(&first).create_only().await {
-                Ok(object) => return Ok(AtKey::New(object, first)),
+                Ok(object) => return Ok(AtKey::New(Box::new(object), first)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error.into()),
             }
             let Some((object, there)) = self.find_manifest(&key).await? else { continue };
             let Some(next) = replaces(&there) else { return Ok(AtKey::Old(there)) };
             match put(&next).replaces(object).await {
-                Ok(object) => return Ok(AtKey::New(object, next)),
+                Ok(object) => return Ok(AtKey::New(Box::new(object), next)),
                 Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }

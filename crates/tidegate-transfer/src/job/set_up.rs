@@ -120,7 +120,7 @@ impl Job {
             let put = self.store.put(self.settings_key(), settings.to_json());
             match put.content_type("application/json").replaces(object).await {
                 Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
-                written => return Ok(drop(written?)),
+                written => return written.map(drop).map_err(Into::into),
             }
         }
         Err(self.refused(ErrorKind::Closed, OTHERS))

@@ -98,7 +98,7 @@ impl Job {
                         error.kind(),
                         ErrorKind::AlreadyExists | ErrorKind::Replaced | ErrorKind::NotFound
                     ) => {}
-                written => return Ok(drop(written?)),
+                written => return written.map(drop).map_err(Into::into),
             }
         }
         Err(self.refused(ErrorKind::Closed, OTHERS))

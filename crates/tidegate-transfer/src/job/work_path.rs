@@ -194,7 +194,7 @@ impl Job {
     pub(super) async fn end_claim(&self) -> Result {
         match self.store.abandon_set(&self.pointer()).await {
             Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::NotFound) => Ok(()),
-            ended => Ok(drop(ended?)),
+            ended => ended.map(drop).map_err(Into::into),
         }
     }
 }
