@@ -107,15 +107,15 @@ fn outcomes(found: Vec<FoundJob>) -> Vec<FoundOutcome> {
     found.into_iter().map(|found| (found.id, found.outcome)).collect()
 }
 
-/// The jobs of which a line was printed.
+/// What became of the jobs that the command found, by the lines that it printed.
 #[derive(Default)]
 struct Printed {
     committed: usize,
-    /// Their sets were not begun.
+    /// The ids of jobs whose set was not begun.
     idle: Vec<String>,
-    /// These are given up.
+    /// The ids of jobs that were given up.
     given_up: Vec<String>,
-    /// How many uploads of jobs that are given up were abandoned.
+    /// How many uploads of these jobs were abandoned.
     lost: u64,
 }
 

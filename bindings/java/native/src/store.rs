@@ -144,7 +144,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_stat(
     }
 }
 
-/// `Native.find`: gives the object, or no bytes if there is none.
+/// `Native.find`: describes the object of a key. The reply has no bytes if the key has no object.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_io_tidegate_Native_find(
     env: *mut JNIEnv,

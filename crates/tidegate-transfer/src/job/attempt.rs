@@ -19,7 +19,7 @@ use super::commit::tokens;
 use super::manifests::AtKey;
 use super::record::{AttemptState, TaskFile, TaskManifest, UploadRecord};
 use super::success::SUCCESS;
-use super::work_path::{FIRST_PAUSE, OTHERS, PATIENCE, Settings, Standing, TRIES, WORK_PATH};
+use super::work_path::{FIRST_PAUSE, JobState, OTHERS, PATIENCE, Settings, TRIES, WORK_PATH};
 use super::{Job, JobError, Result};
 
 /// One attempt of a task, in one process; from [`Job::attempt`]. Several attempts of a task may run at the same time, on any
@@ -36,7 +36,7 @@ pub struct TaskAttempt {
     run: u64,
     next: AtomicU64,
     files: Arc<Files>,
-    /// Whether the uploads are being given up, or are, because the job is over.
+    /// True once a commit found the job over: from then on the uploads are given up.
     is_over: AtomicBool,
 }
 
@@ -64,8 +64,8 @@ impl Files {
     }
 }
 
-/// The place of a file among those of its attempt, until the file is closed. When it is dropped, the attempt goes on without
-/// the file.
+/// Holds the key of a file that is being written, so that no other file of the attempt takes the key. A drop before the file is
+/// closed removes the file from the attempt.
 #[derive(Debug)]
 struct OpenFile {
     files: Arc<Files>,
@@ -128,11 +128,11 @@ impl Job {
     pub async fn abort_attempt(&self, task: &str, attempt: &str) -> Result<AttemptAbort> {
         self.check_name("name of a task", task)?;
         self.check_name("name of an attempt", attempt)?;
-        let state = match self.standing().await? {
-            Standing::Begun => return Ok(AttemptAbort::JobBegun),
-            Standing::Open(_) | Standing::PointerClaimed => Some(self.mark(task, attempt).await?),
+        let state = match self.state().await? {
+            JobState::Begun => return Ok(AttemptAbort::JobBegun),
+            JobState::Open(_) | JobState::PointerClaimed => Some(self.mark(task, attempt).await?),
             // No attempt is committed any more.
-            Standing::BeingAborted | Standing::Gone => {
+            JobState::BeingAborted | JobState::Gone => {
                 let found = self.find_manifest(&self.manifest_key(task, attempt)).await?;
                 found.map(|(_, manifest)| manifest.state)
             }
@@ -158,7 +158,7 @@ impl Job {
             AtKey::New(mark, manifest) => {
                 // The end of the job may have removed the work path before the mark was written.
                 if manifest.state == AttemptState::GivenUp
-                    && !matches!(self.standing().await?, Standing::Open(_) | Standing::PointerClaimed)
+                    && !matches!(self.state().await?, JobState::Open(_) | JobState::PointerClaimed)
                 {
                     self.remove_manifest(&self.manifest_key(task, attempt), &mark).await?;
                 }
@@ -186,16 +186,16 @@ impl Job {
             if attempt > 0 {
                 sleep(FIRST_PAUSE * (1 << (attempt - 1))).await;
             }
-            let why = match self.standing().await? {
-                Standing::Open(settings) => return Ok(Openness::Open(settings)),
-                Standing::PointerClaimed if attempt < PATIENCE => continue,
-                Standing::PointerClaimed => {
+            let why = match self.state().await? {
+                JobState::Open(settings) => return Ok(Openness::Open(settings)),
+                JobState::PointerClaimed if attempt < PATIENCE => continue,
+                JobState::PointerClaimed => {
                     self.end_claim().await?;
                     continue;
                 }
-                Standing::Begun => "the job is being committed, or is complete",
-                Standing::BeingAborted => "the job is being given up",
-                Standing::Gone => "the job was completed, given up, or never set up",
+                JobState::Begun => "the job is being committed, or is complete",
+                JobState::BeingAborted => "the job is being given up",
+                JobState::Gone => "the job was completed, given up, or never set up",
             };
             return Ok(Openness::Over(self.refused(ErrorKind::Closed, why)));
         }
@@ -358,7 +358,8 @@ impl TaskAttempt {
         Ok(OpenFile { files: self.files.clone(), record })
     }
 
-    /// Ends what an attempt has whose job is over. Succeeds if the job's set has its uploads.
+    /// Gives up the uploads of an attempt that was committed after the job was over. Succeeds if the job's set has all of these
+    /// uploads: then they are published.
     async fn end_late(&self, manifest: &TaskManifest, over: JobError) -> Result {
         self.is_over.store(true, Ordering::Release);
         let (job, files) = (&self.job, &manifest.files);
@@ -408,7 +409,7 @@ impl TaskAttempt {
 
 /// Writes one file of a task attempt; from [`TaskAttempt::writer`].
 ///
-/// Dropping it discards the file: the upload is aborted in the background, and the attempt goes on without the file.
+/// A drop discards the file: the upload is aborted in the background, and the file does not count.
 #[derive(Debug)]
 pub struct TaskWriter {
     job: Job,
@@ -490,7 +491,7 @@ impl TaskWriter {
 
 const OVERDUE: &str = "the lifetime of the job is over: its uploads may be gone";
 
-/// The time until then; `None` if there is none.
+/// The time that is left until `until`; `None` if `until` has passed.
 fn remaining(until: SystemTime) -> Option<Duration> {
     until.duration_since(SystemTime::now()).ok().filter(|left| !left.is_zero())
 }

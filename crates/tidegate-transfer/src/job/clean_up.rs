@@ -54,7 +54,7 @@ impl Job {
         for (record, key) in std::mem::take(&mut ended.opening) {
             ended.abandoned += self.end_unknown(&record, &key).await?;
         }
-        // The settings and the pointer tell other processes how far the job is, see `standing`.
+        // The settings and the pointer tell other processes how far the job is, see `state`.
         let last = [self.settings_key(), self.pointer()];
         let listed = self.list(&self.work_path()).await?;
         let keys: Vec<String> =

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::clean_up::EndedUploads;
 use super::success::PublishedFile;
-use super::work_path::{FIRST_PAUSE, OTHERS, PATIENCE, Standing, TRIES};
+use super::work_path::{FIRST_PAUSE, JobState, OTHERS, PATIENCE, TRIES};
 use super::{Job, JobError, Result};
 
 /// What a job has published; from [`Job::commit`].
@@ -66,16 +66,16 @@ impl Job {
                         return Ok(committed);
                     }
                 }
-                // An attempt that came too late has the pointer for a moment, or the job is being given up. Whoever does so
-                // may have died.
+                // A late attempt holds the pointer for a moment, or another process is giving the job up. If that process has
+                // died, its claim is ended after some tries.
                 _ if attempt < PATIENCE => {}
                 _ => self.end_claim().await?,
             }
         }
-        match self.standing().await? {
-            Standing::Gone => self.completed_before().await,
-            Standing::BeingAborted => Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
-            Standing::Open(_) | Standing::Begun | Standing::PointerClaimed => {
+        match self.state().await? {
+            JobState::Gone => self.completed_before().await,
+            JobState::BeingAborted => Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
+            JobState::Open(_) | JobState::Begun | JobState::PointerClaimed => {
                 Err(self.refused(ErrorKind::Closed, OTHERS))
             }
         }
@@ -85,11 +85,11 @@ impl Job {
     async fn begin(&self) -> Result<Option<CommittedJob>> {
         let tasks = self.read_tasks().await;
         // Only now: a job that was complete before has lost some of its manifests.
-        match self.standing().await? {
-            Standing::Open(_) => {}
-            Standing::Begun | Standing::PointerClaimed => return Ok(None),
-            Standing::BeingAborted => return Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
-            Standing::Gone => return self.completed_before().await.map(Some),
+        match self.state().await? {
+            JobState::Open(_) => {}
+            JobState::Begun | JobState::PointerClaimed => return Ok(None),
+            JobState::BeingAborted => return Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
+            JobState::Gone => return self.completed_before().await.map(Some),
         }
         let Some(tasks) = tasks? else { return Ok(None) };
         let files: Vec<_> = tasks.into_iter().flat_map(|task| task.files).collect();
@@ -125,8 +125,8 @@ impl Job {
             return Err(error.into());
         }
         match self.store.find_set(&self.pointer()).await? {
-            SetProgress::NotBegun => match self.standing().await? {
-                Standing::Gone => self.completed_before().await.map(Some),
+            SetProgress::NotBegun => match self.state().await? {
+                JobState::Gone => self.completed_before().await.map(Some),
                 _ => Err(error.into()),
             },
             SetProgress::Begun(begun) if tokens(&begun) == tokens(set) => {

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use tidegate::{Entry, ErrorKind, Store};
 
-use super::work_path::{Standing, WORK_PATH};
+use super::work_path::{JobState, WORK_PATH};
 use super::{CommittedJob, Job, JobAbort, Result};
 
 /// A job of an output directory, and what was done with it.
@@ -78,13 +78,13 @@ impl Job {
     async fn roll_forward(&self) -> Result<Option<JobOutcome>> {
         // An attempt that came too late may have died while it gave up its uploads, or an abort of the job.
         self.unclaimed_set().await?;
-        match self.standing().await? {
-            Standing::Begun => self.complete().await,
+        match self.state().await? {
+            JobState::Begun => self.complete().await,
             // A job without files has no set: its end was interrupted.
-            Standing::Open(_) if self.read_success().await?.is_some() => self.complete().await,
-            Standing::Open(_) | Standing::PointerClaimed => Ok(Some(JobOutcome::NotBegun)),
+            JobState::Open(_) if self.read_success().await?.is_some() => self.complete().await,
+            JobState::Open(_) | JobState::PointerClaimed => Ok(Some(JobOutcome::NotBegun)),
             // Also what an attempt has left that came too late.
-            Standing::BeingAborted | Standing::Gone => match self.give_up().await? {
+            JobState::BeingAborted | JobState::Gone => match self.give_up().await? {
                 Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
                 // What an attempt has left that came too late for this job.
                 Some(JobOutcome::Ended(JobAbort::Abandoned { uploads, unreadable, visible })) => {

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use tidegate::ErrorKind;
 use tidegate::store::SetProgress;
 
-use super::work_path::{OTHERS, Phase, Settings, Standing, TRIES};
+use super::work_path::{JobPhase, JobState, OTHERS, Settings, TRIES};
 use super::{FoundJob, Job, JobError, Result, roll_forward};
 
 /// The longest lifetime that every store grants.
@@ -84,8 +84,8 @@ impl SetUpJob {
         let put = job.store.put(job.settings_key(), settings.to_json());
         match put.content_type("application/json").create_only().await {
             Ok(_) => Ok(earlier),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => match job.standing().await? {
-                Standing::Open(_) => Ok(earlier),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match job.state().await? {
+                JobState::Open(_) => Ok(earlier),
                 _ => over("a job of this id was committed or given up before: each job has an id of its own"),
             },
             Err(error) => Err(error.into()),
@@ -113,10 +113,10 @@ impl Job {
         // A driver may end the job meanwhile: then its settings are not written anew.
         for _ in 0..TRIES {
             let Some((object, mut settings)) = self.find_settings().await? else { return Ok(()) };
-            if settings.phase != Phase::Open {
+            if settings.phase != JobPhase::Open {
                 return Ok(());
             }
-            settings.phase = Phase::BeingAborted;
+            settings.phase = JobPhase::BeingAborted;
             let put = self.store.put(self.settings_key(), settings.to_json());
             match put.content_type("application/json").replaces(object).await {
                 Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}

@@ -33,13 +33,13 @@ pub(super) struct Settings {
     pub(super) created: u64,
     until: u64,
     pub(super) success_marker: bool,
-    pub(super) phase: Phase,
+    pub(super) phase: JobPhase,
 }
 
 /// What the job's processes are to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Phase {
+pub(super) enum JobPhase {
     /// Tasks write; a driver may commit.
     Open,
     /// The job is being given up: no attempt is committed any more, and no driver begins the set.
@@ -56,7 +56,7 @@ impl Settings {
             created: now,
             until,
             success_marker,
-            phase: Phase::Open,
+            phase: JobPhase::Open,
         }
     }
 
@@ -73,7 +73,7 @@ impl Settings {
 
 /// How far a job is.
 #[derive(Clone, Debug)]
-pub(super) enum Standing {
+pub(super) enum JobState {
     /// Its set is not begun.
     Open(Settings),
     /// Its set is begun or complete.
@@ -165,17 +165,17 @@ impl Job {
 
     /// How far the job is. The set is looked for before the settings, because a job that is complete loses its settings
     /// before its pointer: if there is no set, and then there are settings, the set was not begun when it was looked for.
-    pub(super) async fn standing(&self) -> Result<Standing> {
+    pub(super) async fn state(&self) -> Result<JobState> {
         let is_claimed = match self.store.find_set(&self.pointer()).await? {
             SetProgress::NotBegun => false,
             SetProgress::BeingAbandoned(_) => true,
-            _ => return Ok(Standing::Begun),
+            _ => return Ok(JobState::Begun),
         };
         Ok(match self.settings().await? {
-            Some(settings) if settings.phase == Phase::Open && is_claimed => Standing::PointerClaimed,
-            Some(settings) if settings.phase == Phase::Open => Standing::Open(settings),
-            Some(_) => Standing::BeingAborted,
-            None => Standing::Gone,
+            Some(settings) if settings.phase == JobPhase::Open && is_claimed => JobState::PointerClaimed,
+            Some(settings) if settings.phase == JobPhase::Open => JobState::Open(settings),
+            Some(_) => JobState::BeingAborted,
+            None => JobState::Gone,
         })
     }
 

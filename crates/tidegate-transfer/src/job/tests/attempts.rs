@@ -64,7 +64,7 @@ async fn a_pointer_that_a_dead_process_has_claimed_ends_no_healthy_attempt() -> 
         lost.write_bytes("lost".into()).await?;
         let lost = out.manifest(&driver.pointer(), [lost.prepare().await?])?;
         let ended = bucket.process(steps).live(async |out| out.abandon_all(&lost).await).await;
-        if matches!(driver.standing().await?, work_path::Standing::PointerClaimed) {
+        if matches!(driver.state().await?, work_path::JobState::PointerClaimed) {
             claimed += 1;
             // Each sees the claim first in one of three cases.
             match steps % 3 {
