@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::ErrorKind;
 
 use crate::jvm;
-use crate::wire::Encoder;
+use crate::wire::{self, Encoder};
 
 /// A call that failed. `kind` is the name of the library's kind, or of one of those that Java has beside them: `panic`,
 /// `forked`, `cancelled`.
@@ -75,9 +75,7 @@ impl Failure {
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {
-        let mut to = Encoder::default();
-        self.encode(&mut to);
-        to.bytes
+        wire::encoded(|to| self.encode(to))
     }
 
     /// As `TidegateException` reads it.
@@ -89,7 +87,7 @@ impl Failure {
         to.text(&parts.object);
         to.optional(parts.remedy.as_deref());
         to.number(parts.attempts.into());
-        to.number(i64::try_from(parts.elapsed.as_millis()).unwrap_or(i64::MAX));
+        to.count(parts.elapsed.as_millis());
         to.number(parts.is_unreachable.into());
     }
 }

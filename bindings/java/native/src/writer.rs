@@ -17,7 +17,7 @@ use crate::engine::Shared;
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::store::described;
-use crate::wire::Encoder;
+use crate::wire;
 
 pub(crate) struct OpenWriter {
     pub(crate) shared: Shared,
@@ -42,8 +42,7 @@ enum State {
 impl OpenWriter {
     /// A writer for Java: gives the handle, and where the writer begins.
     pub(crate) fn reply(shared: &Shared, writer: Writer, url: String) -> Reply {
-        let mut position = Encoder::default();
-        position.number(i64::try_from(writer.position()).unwrap_or(i64::MAX));
+        let position = wire::encoded(|to| to.count(writer.position()));
         let open = Self {
             shared: shared.clone(),
             url,
@@ -52,7 +51,7 @@ impl OpenWriter {
             is_journaled: writer.strategy() == Strategy::Journal,
             writer: Arc::new(Mutex::new(Some(writer))),
         };
-        Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position.bytes) }
+        Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position) }
     }
 
     /// Drops the writer: the upload is aborted in the background. A call that is under way ends, and drops it.
@@ -140,6 +139,24 @@ impl Drop for InCall {
             let _entered = self.open.shared.runtime.enter();
             drop(self.writer.take());
         }
+    }
+}
+
+/// Has the engine carry out `work`, a call that has a writer to itself.
+///
+/// # Safety
+/// `env` is what the JVM passed to this native method, and `writer` is a handle whose Java object is reachable.
+pub(crate) unsafe fn during<F>(env: *mut JNIEnv, writer: i64, token: i64, work: impl FnOnce(InCall) -> F)
+where
+    F: Future<Output = Outcome<Reply>> + Send + 'static,
+{
+    // SAFETY: the caller promises it.
+    unsafe {
+        border::call(env, |_| {
+            let open = Handle::writer(writer)?;
+            start(&open.shared, token, &open.cancel, work(InCall::begin(open)?));
+            Ok(())
+        })
     }
 }
 
@@ -262,16 +279,11 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_sync(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                let synced = in_call.writer()?.sync().await;
-                // Without a journal a sync is refused, and the writer goes on.
-                in_call.keep();
-                Ok(Reply::number(i64::try_from(synced?).unwrap_or(i64::MAX)))
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            let synced = in_call.writer()?.sync().await;
+            // Without a journal a sync is refused, and the writer goes on.
+            in_call.keep();
+            Ok(Reply::number(i64::try_from(synced?).unwrap_or(i64::MAX)))
         })
     }
 }
@@ -286,23 +298,18 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_finish(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                let writer = in_call.take()?;
-                // So it stays if this call is cancelled or panics.
-                *in_call.open.state() = State::Unknown;
-                let finished = writer.finish().await;
-                *in_call.open.state() = match &finished {
-                    Ok(_) => State::Whole,
-                    Err(error) if error.kind() == ErrorKind::Uncertain => State::Unknown,
-                    Err(_) => State::Failed,
-                };
-                in_call.keep();
-                Ok(described(&finished?))
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            let writer = in_call.take()?;
+            // So it stays if this call is cancelled or panics.
+            *in_call.open.state() = State::Unknown;
+            let finished = writer.finish().await;
+            *in_call.open.state() = match &finished {
+                Ok(_) => State::Whole,
+                Err(error) if error.kind() == ErrorKind::Uncertain => State::Unknown,
+                Err(_) => State::Failed,
+            };
+            in_call.keep();
+            Ok(described(&finished?))
         })
     }
 }
@@ -317,15 +324,10 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abort(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                in_call.take()?.abort().await?;
-                in_call.keep();
-                Ok(Reply::default())
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            in_call.take()?.abort().await?;
+            in_call.keep();
+            Ok(Reply::default())
         })
     }
 }

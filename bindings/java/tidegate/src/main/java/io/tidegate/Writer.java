@@ -10,6 +10,7 @@ import java.nio.channels.WritableByteChannel;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
 
 /**
  * Writes one object, which becomes visible by {@link #finish()} and by nothing else.
@@ -178,16 +179,11 @@ public final class Writer implements AutoCloseable {
     }
 
     private Pending prepare(long lifetimeMillis) throws IOException {
-        return exclusively(
-                () -> {
-                    passOn();
-                    Call.Reply reply =
-                            Call.await(
-                                    handle,
-                                    (writer, token) ->
-                                            Native.prepare(writer, token, lifetimeMillis));
+        return unpublished(
+                (writer, token) -> Native.prepare(writer, token, lifetimeMillis),
+                upload -> {
                     ended();
-                    return warned(new Pending(new Wire.Decoder(reply.payload())));
+                    return new Pending(upload);
                 });
     }
 
@@ -212,15 +208,18 @@ public final class Writer implements AutoCloseable {
     }
 
     private Resumable persist(long lifetimeMillis) throws IOException {
+        return unpublished(
+                (writer, token) -> Native.persist(writer, token, lifetimeMillis), Resumable::new);
+    }
+
+    /** Makes a call that gives an upload which any process can end. */
+    private <T extends Unpublished> T unpublished(
+            Call.Begin begin, Function<Wire.Decoder, T> described) throws IOException {
         return exclusively(
                 () -> {
                     passOn();
-                    Call.Reply reply =
-                            Call.await(
-                                    handle,
-                                    (writer, token) ->
-                                            Native.persist(writer, token, lifetimeMillis));
-                    return warned(new Resumable(new Wire.Decoder(reply.payload())));
+                    Call.Reply reply = Call.await(handle, begin);
+                    return warned(described.apply(new Wire.Decoder(reply.payload())));
                 });
     }
 
