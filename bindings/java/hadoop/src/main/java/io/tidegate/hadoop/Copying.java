@@ -24,7 +24,7 @@ final class Copying {
 
     private static final Options ABSENT = Options.of("create_only", "true");
 
-    /** The attributes, beside metadata, that have the same name in a description and in a write. */
+    /** The attributes that {@link ObjectInfo#text} and the options of a write call by one name. */
     private static final List<String> ATTRIBUTES =
             List.of(
                     "content_type",

@@ -3,13 +3,14 @@ package io.tidegate.hadoop;
 import org.apache.hadoop.fs.statistics.IOStatistics;
 import org.apache.hadoop.fs.statistics.MeanStatistic;
 
+import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.LongAdder;
 
-/** Counters that any number of threads may add to. Each view of them is a copy. */
+/** Counters that any number of threads may add to. Each view of them is a sorted copy. */
 final class Counters implements IOStatistics {
-    private final Map<String, LongAdder> counters = new TreeMap<>();
+    private final Map<String, LongAdder> counters = new HashMap<>();
 
     /** Counters of these names, each 0. */
     Counters(String... names) {

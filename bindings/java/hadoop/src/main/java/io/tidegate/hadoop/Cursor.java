@@ -21,6 +21,9 @@ final class Cursor {
     /** How far ahead bytes are read and dropped, because that is faster than a new request. */
     private static final int SKIPPED = 128 << 10;
 
+    /** Reads of fewer bytes come from the window, because each call of the library costs time. */
+    private static final int SMALL = 8 << 10;
+
     private final ObjectPath at;
     private final ObjectInfo object;
     private final ReadPolicy policy;
@@ -31,6 +34,7 @@ final class Cursor {
     /** Null unless the stream is in use. */
     private volatile Reader stream;
 
+    /** Bytes that were read ahead: by a request of a window, or from the stream for small reads. */
     private ByteBuffer window = ByteBuffer.allocate(0);
 
     /** Where the window begins in the object. */
@@ -55,7 +59,10 @@ final class Cursor {
      * @return how many, at least one
      */
     int read(long position, ByteBuffer to) throws IOException {
-        return isStreamed(position) ? next(to) : fromWindow(position, to);
+        if (isInWindow(position)) {
+            return fromWindow(position, to);
+        }
+        return isStreamed(position) ? fromStream(position, to) : fromRange(position, to);
     }
 
     /** Whether the stream has the bytes at the position next; opens it where that is best. */
@@ -76,7 +83,7 @@ final class Cursor {
         if (isNear(position)) {
             while (stream.position() < position) {
                 long skipped = Math.min(position - stream.position(), FIRST_WINDOW);
-                next(ByteBuffer.allocate((int) skipped));
+                stream.read(ByteBuffer.allocate((int) skipped));
             }
         } else {
             stream.position(position);
@@ -89,26 +96,39 @@ final class Cursor {
         return skipped >= 0 && skipped <= SKIPPED;
     }
 
-    private int next(ByteBuffer to) throws IOException {
-        return stream.read(to);
+    private boolean isInWindow(long position) {
+        return position >= windowStart && position < windowStart + window.limit();
     }
 
-    private int fromWindow(long position, ByteBuffer to) throws IOException {
-        long from = position - windowStart;
-        if (from < 0 || from >= window.limit()) {
-            boolean isNext = position == asked;
-            windowSize = isNext ? Math.min(windowSize * 2, LAST_WINDOW) : FIRST_WINDOW;
-            if (to.remaining() >= windowSize) {
-                return whole(position, to);
-            }
-            fill(position);
-            from = 0;
-        }
-        ByteBuffer rest = window.duplicate().position((int) from);
+    private int fromWindow(long position, ByteBuffer to) {
+        ByteBuffer rest = window.duplicate().position((int) (position - windowStart));
         rest.limit(rest.position() + Math.min(rest.remaining(), to.remaining()));
         int read = rest.remaining();
         to.put(rest);
         return read;
+    }
+
+    private int fromStream(long position, ByteBuffer to) throws IOException {
+        if (to.remaining() >= SMALL) {
+            return stream.read(to);
+        }
+        ByteBuffer filled = emptied(SMALL);
+        stream.read(filled);
+        setWindow(position, filled);
+        return fromWindow(position, to);
+    }
+
+    private int fromRange(long position, ByteBuffer to) throws IOException {
+        windowSize = position == asked ? Math.min(windowSize * 2, LAST_WINDOW) : FIRST_WINDOW;
+        if (to.remaining() >= windowSize) {
+            return whole(position, to);
+        }
+        ByteBuffer filled =
+                emptied((int) Math.min(windowSize, object.size().getAsLong() - position));
+        ranges.read(position, filled);
+        setWindow(position, filled);
+        asked = position + window.limit();
+        return fromWindow(position, to);
     }
 
     /** Reads what is larger than a window by one request, without a copy in between. */
@@ -120,15 +140,16 @@ final class Cursor {
         return read;
     }
 
-    private void fill(long position) throws IOException {
-        int size = (int) Math.min(windowSize, object.size().getAsLong() - position);
-        ByteBuffer filled = window.capacity() < size ? ByteBuffer.allocate(size) : window;
+    /** The memory of the window, for so many bytes. The window is empty until they are read. */
+    private ByteBuffer emptied(int size) {
+        ByteBuffer memory = window.capacity() < size ? ByteBuffer.allocate(size) : window;
         window = ByteBuffer.allocate(0);
-        filled.clear().limit(size);
-        ranges.read(position, filled);
-        windowStart = position;
+        return memory.clear().limit(size);
+    }
+
+    private void setWindow(long start, ByteBuffer filled) {
+        windowStart = start;
         window = filled.flip();
-        asked = position + size;
     }
 
     /** Ends a read of another thread that waits for the stream. */
@@ -148,6 +169,8 @@ final class Cursor {
 
     private void closeStream() throws IOException {
         if (stream != null) {
+            // The window goes too: a read of the first byte must open a stream, and not end there.
+            window = ByteBuffer.allocate(0);
             Reader closed = stream;
             stream = null;
             closed.close();

@@ -57,7 +57,7 @@ final class Listings {
     }
 
     private static boolean hasPath(ObjectPath in, Entry entry) {
-        if (ObjectPath.pathOf(in.bucket(), name(entry)).isPresent()) {
+        if (ObjectPath.hasPath(name(entry))) {
             return true;
         }
         LOG.warn("{}: left out {}, which no path of Hadoop can name", in.path(), entry.key());
@@ -73,8 +73,23 @@ final class Listings {
     private ObjectStatus status(ObjectPath in, Entry entry) throws IOException {
         ObjectPath at = new ObjectPath(in.bucket(), name(entry));
         return entry.object().isPresent()
-                ? tree.listed(at, entry.object().get())
+                ? ObjectStatus.file(at.path(), sized(in, entry.object().get()), tree.facts())
                 : ObjectStatus.directory(at.path(), null, tree.facts());
+    }
+
+    /**
+     * An object of a listing, with its size. The stores that leave sizes out of listings are asked
+     * for it.
+     */
+    private static ObjectInfo sized(ObjectPath in, ObjectInfo object) throws IOException {
+        if (object.size().isPresent()) {
+            return object;
+        }
+        try {
+            return in.store().stat(object.key());
+        } catch (IOException e) {
+            throw Failures.of(new ObjectPath(in.bucket(), object.key()).path(), e);
+        }
     }
 
     /**
@@ -105,7 +120,7 @@ final class Listings {
             before = key;
             if (!key.endsWith("/")) {
                 files++;
-                bytes += tree.listed(at, entry.object().orElseThrow()).getLen();
+                bytes += sized(at, entry.object().orElseThrow()).size().getAsLong();
             }
         }
         return summary(bytes, files, directories);

@@ -4,7 +4,7 @@ import io.tidegate.Store;
 
 import org.apache.hadoop.fs.Path;
 
-import java.util.Optional;
+import java.util.regex.Pattern;
 
 /**
  * A place in a bucket.
@@ -12,6 +12,9 @@ import java.util.Optional;
  * @param key the key, which does not end with {@code /}; empty for the bucket itself
  */
 record ObjectPath(Bucket bucket, String key) {
+    /** The names that Hadoop leaves out of a path: empty ones, {@code .} and {@code ..}. */
+    private static final Pattern LEFT_OUT = Pattern.compile("(^|/)\\.{0,2}(/|\\z)");
+
     /** Whether this is the bucket itself. */
     boolean isRoot() {
         return key.isEmpty();
@@ -51,15 +54,8 @@ record ObjectPath(Bucket bucket, String key) {
         return bucket.equals(other.bucket) && (isRoot() || (other.key + "/").startsWith(key + "/"));
     }
 
-    /**
-     * The path of a key; none if no path has it. Hadoop leaves out of a path empty names, {@code .}
-     * and {@code ..}.
-     */
-    static Optional<Path> pathOf(Bucket bucket, String key) {
-        if (key.isEmpty() || key.startsWith("/")) {
-            return Optional.empty();
-        }
-        Path path = new ObjectPath(bucket, key).path();
-        return path.toUri().getPath().endsWith("/" + key) ? Optional.of(path) : Optional.empty();
+    /** Whether a path has this key. */
+    static boolean hasPath(String key) {
+        return !LEFT_OUT.matcher(key).find();
     }
 }

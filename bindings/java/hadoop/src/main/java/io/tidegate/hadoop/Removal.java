@@ -135,8 +135,8 @@ final class Removal {
     /**
      * Deletes a file, unless it was replaced.
      *
-     * @return false if it was, and the new one stays; also if the store gives neither tags nor
-     *     versions
+     * @return false if the file was replaced, or if the store gives neither tags nor versions; the
+     *     file then stays
      */
     static boolean deleteIfSame(ObjectPath at, Identity same) throws IOException {
         try {

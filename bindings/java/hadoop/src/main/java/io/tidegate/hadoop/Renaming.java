@@ -73,7 +73,7 @@ final class Renaming {
         if (found.isPresent() && tree.find(target).isPresent()) {
             return refused(from, target, "the target exists");
         }
-        if (found.isEmpty() && tree.directory(to.parent()).isEmpty()) {
+        if (found.isEmpty() && !tree.isDirectory(to.parent())) {
             return refused(from, to, "the parent of the target is no directory");
         }
         if (isFile) {

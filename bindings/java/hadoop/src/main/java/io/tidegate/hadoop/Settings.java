@@ -40,7 +40,8 @@ record Settings(Options engine, Options store, Options write) {
     private static final Set<String> OWN =
             Set.of(BLOCK_SIZE, CHECKSUMS, DOWNGRADE_SYNCABLE, THREADS);
 
-    private static final Set<String> OF_ENGINE =
+    /** The options of an engine. */
+    static final Set<String> OF_ENGINE =
             Set.of(
                     "memory",
                     "slab",
@@ -61,7 +62,8 @@ record Settings(Options engine, Options store, Options write) {
                     "concurrency",
                     "part_size");
 
-    private static final Set<String> OF_WRITES =
+    /** The options of a write that hold for all files. */
+    static final Set<String> OF_WRITES =
             Set.of(
                     "strategy",
                     "cache_control",
@@ -76,8 +78,7 @@ record Settings(Options engine, Options store, Options write) {
                     "encryption");
 
     /** The options that a comma separates into several. */
-    private static final Set<String> REPEATED =
-            Set.of("spool", "journal", "owner", "metadata", "tags");
+    static final Set<String> REPEATED = Set.of("spool", "journal", "owner", "metadata", "tags");
 
     /** The options that a credential provider of Hadoop may hold. */
     private static final List<String> SECRETS =

@@ -161,13 +161,8 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
 
     @Override
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
-        return open(path, ReadPolicy.ADAPTIVE);
-    }
-
-    private FSDataInputStream open(Path path, ReadPolicy policy) throws IOException {
         ObjectPath at = locate(path);
-        ObjectInfo object = file(at);
-        return open(at, object, policy);
+        return open(at, file(at), ReadPolicy.ADAPTIVE);
     }
 
     private FSDataInputStream open(ObjectPath at, ObjectInfo object, ReadPolicy policy)
@@ -195,15 +190,16 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
                                 .getOptions()
                                 .get(OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, ""));
         ObjectPath at = locate(path);
-        ObjectInfo known = object(parameters.getStatus());
+        FileStatus status = parameters.getStatus();
+        ObjectInfo known = object(status);
+        if (known != null && status.getPath().equals(at.path())) {
+            return CompletableFuture.completedFuture(open(at, known, policy));
+        }
         CompletableFuture<FSDataInputStream> result = new CompletableFuture<>();
         workers.start(
                 () -> {
                     try {
-                        FSDataInputStream opened =
-                                known != null && known.key().equals(at.key())
-                                        ? open(at, known, policy)
-                                        : open(path, policy);
+                        FSDataInputStream opened = open(at, file(at), policy);
                         workers.complete(() -> result.complete(opened));
                     } catch (Throwable e) {
                         workers.complete(() -> result.completeExceptionally(e));
@@ -287,7 +283,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
      */
     void checkParent(Path path) throws IOException {
         ObjectPath parent = locate(path).parent();
-        if (tree.directory(parent).isEmpty()) {
+        if (!tree.isDirectory(parent)) {
             if (tree.file(parent).isPresent()) {
                 throw new ParentNotDirectoryException(parent.path() + " is a file");
             }

@@ -279,7 +279,7 @@ final class TidegateInputStream extends FSInputStream
         releaseAfterClose();
     }
 
-    /** Whoever has the lock when the stream is closed comes here when it has let go of it. */
+    /** A read that holds the lock during the close calls this after its unlock. */
     private void releaseAfterClose() throws IOException {
         if (isClosed && lock.tryLock()) {
             try {

@@ -52,27 +52,17 @@ final class Tree {
         return Optional.of(ObjectStatus.directory(at.path(), marker, facts));
     }
 
+    /** Whether there is a directory at a place. One request, and none for a bucket. */
+    boolean isDirectory(ObjectPath at) throws IOException {
+        return at.isRoot() || directory(at).isPresent();
+    }
+
     /** The file or directory at a place. One request for a file, two for anything else. */
     Optional<ObjectStatus> find(ObjectPath at) throws IOException {
         Optional<ObjectInfo> file = file(at);
         return file.isPresent()
                 ? file.map(object -> ObjectStatus.file(at.path(), object, facts))
                 : directory(at);
-    }
-
-    /**
-     * The status of an object of a listing. The stores that leave sizes out of listings are asked
-     * for it.
-     */
-    ObjectStatus listed(ObjectPath at, ObjectInfo object) throws IOException {
-        if (object.size().isPresent()) {
-            return ObjectStatus.file(at.path(), object, facts);
-        }
-        try {
-            return ObjectStatus.file(at.path(), at.store().stat(object.key()), facts);
-        } catch (IOException e) {
-            throw Failures.of(at.path(), e);
-        }
     }
 
     /**
@@ -89,7 +79,7 @@ final class Tree {
             throw new FileAlreadyExistsException(directory.path() + " is a file");
         }
         ObjectPath above = directory.parent();
-        while (!above.isRoot() && directory(above).isEmpty()) {
+        while (!isDirectory(above)) {
             if (file(above).isPresent()) {
                 throw new ParentNotDirectoryException(above.path() + " is a file");
             }
@@ -98,9 +88,9 @@ final class Tree {
         mark(directory);
     }
 
-    /** Has a directory stay when the last file has left it. */
+    /** Has a directory stay when the last file has left it. A bucket stays by itself. */
     void keep(ObjectPath directory) throws IOException {
-        if (directory(directory).isEmpty()) {
+        if (!isDirectory(directory)) {
             mark(directory);
         }
     }

@@ -98,12 +98,11 @@ final class Workers implements Closeable {
             Callable<Void> call =
                     () -> {
                         if (!hasFailed.get()) {
-                            boolean isDone = false;
                             try {
                                 work.with(item);
-                                isDone = true;
-                            } finally {
-                                hasFailed.compareAndSet(false, !isDone);
+                            } catch (Throwable e) {
+                                hasFailed.set(true);
+                                throw e;
                             }
                         }
                         return null;

@@ -72,6 +72,12 @@ class ReadingTest {
             assertReads(in, 100, 10); // a little ahead
             assertReads(in, 5 << 20, 3 << 20); // far ahead
             assertReads(in, 4 << 20, 100);
+            in.seek(0);
+            for (int next = 0; next < 20_000; next++) {
+                assertEquals(BYTES[next] & 0xff, in.read());
+            }
+            assertReads(in, 19_000, 10); // a little behind
+            assertReads(in, 19_900, 100_000);
             Random random = new Random(1);
             for (int count = 0; count < 50; count++) {
                 int from = random.nextInt(BYTES.length);

@@ -1,6 +1,7 @@
 package io.tidegate.hadoop;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -14,6 +15,14 @@ import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
 import java.net.URI;
+import java.nio.file.Files;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** How settings reach the library, and which schemes are taken. */
 class SettingsTest {
@@ -36,8 +45,8 @@ class SettingsTest {
 
     @Test
     void aSettingOfTheFileSystemIsNoneOfABucket() throws IOException {
-        String bucket = TestStore.uri().getAuthority().split("@", -1)[0];
-        String own = failure("fs.tidegate.bucket." + bucket + ".block_size", "1").getMessage();
+        String name = "fs.tidegate.bucket." + TestStore.bucket() + ".block_size";
+        String own = failure(name, "1").getMessage();
         assertTrue(own.contains("`block_size`"), own);
         String dotted = failure("fs.tidegate.block.size", "1").getMessage();
         assertTrue(dotted.contains("`block.size`"), dotted);
@@ -57,13 +66,46 @@ class SettingsTest {
 
     @Test
     void aSettingOfTheBucketCountsMost() throws IOException {
-        String authority = TestStore.uri().getAuthority();
-        String bucket = authority.split("@", -1)[0];
-        String here = failure("fs.tidegate.bucket." + bucket + ".memory", "wrong").getMessage();
+        String ofBucket = "fs.tidegate.bucket." + TestStore.bucket() + ".memory";
+        String here = failure(ofBucket, "wrong").getMessage();
         assertTrue(here.contains("`memory`"), here);
-        try (FileSystem fs = TestStore.fileSystem("fs.tidegate.bucket.other.memory", "wrong")) {
-            fs.exists(TestStore.directory());
+        try (FileSystem fs =
+                TestStore.fileSystem(
+                        "fs.tidegate.memory",
+                        "wrong",
+                        "fs.tidegate.bucket.other.memory",
+                        "wrong",
+                        ofBucket,
+                        "64MiB")) {
+            assertFalse(fs.exists(TestStore.directory()));
         }
+    }
+
+    /** The library hands out no list of its options, so the test reads the source. */
+    @Test
+    void theOptionsAreThoseOfTheLibrary() throws IOException {
+        String source =
+                Files.readString(
+                        java.nio.file.Path.of("../../../crates/tidegate/src/api/options.rs"));
+        Map<String, String> all = new TreeMap<>();
+        Matcher row = Pattern.compile("\\(\"(\\w+)\", \"(an? [^\"]+)\"\\)").matcher(source);
+        while (row.find()) {
+            all.put(row.group(1), row.group(2));
+        }
+        assertEquals(Settings.OF_ENGINE, names(all, of -> of.startsWith("an engine")));
+        Set<String> ofWrites = names(all, of -> of.startsWith("a write"));
+        // These belong to one file.
+        ofWrites.removeAll(Set.of("create_only", "exact_size", "replaces", "size_hint"));
+        assertEquals(Settings.OF_WRITES, ofWrites);
+        Matcher repeated = Pattern.compile("(?s)REPEATED: .*?= \\[(.*?)]").matcher(source);
+        assertTrue(repeated.find());
+        assertEquals(Settings.REPEATED, Set.of(repeated.group(1).replace("\"", "").split(", ")));
+    }
+
+    private static Set<String> names(Map<String, String> all, Predicate<String> isOf) {
+        Set<String> names = new TreeSet<>(all.keySet());
+        names.removeIf(name -> !isOf.test(all.get(name)));
+        return names;
     }
 
     @Test
@@ -89,14 +131,18 @@ class SettingsTest {
     @Test
     void tgHasTheBucketInThePath() throws IOException {
         URI uri = TestStore.uri();
-        if (uri.getAuthority().contains("@")) {
-            // The account is not in the path of tg://az/container/key.
-            return;
+        Configuration conf = TestStore.configure(new Configuration());
+        String store =
+                switch (uri.getScheme()) {
+                    case "s3a" -> "s3";
+                    case "abfs" -> "az";
+                    default -> uri.getScheme();
+                };
+        if (store.equals("az")) {
+            conf.set("fs.tidegate.account", uri.getHost().replaceFirst("\\..*", ""));
         }
-        String store = uri.getScheme().equals("s3a") ? "s3" : uri.getScheme();
-        Path root = new Path("tg://" + store + "/" + uri.getAuthority());
-        try (FileSystem tg =
-                FileSystem.newInstance(root.toUri(), TestStore.configure(new Configuration()))) {
+        Path root = new Path("tg://" + store + "/" + TestStore.bucket());
+        try (FileSystem tg = FileSystem.newInstance(root.toUri(), conf)) {
             Path directory = new Path(root, TestStore.directory().getName());
             TestStore.write(tg, new Path(directory, "a"), "text");
             assertEquals(

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.tidegate.TidegateException;
+
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -19,6 +21,7 @@ import org.junit.jupiter.api.Test;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
+import java.nio.channels.AsynchronousCloseException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -234,49 +237,89 @@ class StoreFaults {
     }
 
     private interface Read {
-        int from(FSDataInputStream in) throws IOException;
+        void from(FSDataInputStream in) throws IOException;
     }
 
     private interface End {
         void of(Thread reader, FSDataInputStream in) throws IOException;
     }
 
+    private FSDataInputStream open(String below) throws IOException {
+        TestStore.write(fs, at(below), new byte[100_000]);
+        return fs.open(at(below));
+    }
+
     /** How a read fails that waits for the store when something ends it. */
-    private Throwable failure(Read read, End end) throws Exception {
-        Path path = at("held-read/file");
-        TestStore.write(fs, path, new byte[100_000]);
-        CompletableFuture<Integer> ended = new CompletableFuture<>();
-        try (FSDataInputStream in = fs.open(path)) {
-            Thread reader =
-                    new Thread(
-                            () -> {
-                                try {
-                                    ended.complete(read.from(in));
-                                } catch (IOException e) {
-                                    ended.completeExceptionally(e);
-                                }
-                            });
-            reader.start();
-            while (reader.getState() != Thread.State.WAITING) {
-                Thread.onSpinWait();
-            }
-            end.of(reader, in);
-            return assertThrows(ExecutionException.class, () -> ended.get(60, TimeUnit.SECONDS))
-                    .getCause();
+    private static Throwable failure(FSDataInputStream in, Read read, End end) throws Exception {
+        CompletableFuture<Void> ended = new CompletableFuture<>();
+        Thread reader =
+                new Thread(
+                        () -> {
+                            try {
+                                read.from(in);
+                                ended.complete(null);
+                            } catch (IOException e) {
+                                ended.completeExceptionally(e);
+                            }
+                        });
+        reader.start();
+        while (reader.getState() != Thread.State.WAITING) {
+            Thread.onSpinWait();
         }
+        end.of(reader, in);
+        return assertThrows(ExecutionException.class, () -> ended.get(60, TimeUnit.SECONDS))
+                .getCause();
     }
 
     @Test
     void anInterruptEndsAReadThatWaits() throws Exception {
-        assertInstanceOf(
-                InterruptedIOException.class,
-                failure(FSDataInputStream::read, (reader, in) -> reader.interrupt()));
+        try (FSDataInputStream in = open("held-read/interrupted")) {
+            assertInstanceOf(
+                    InterruptedIOException.class,
+                    failure(in, FSDataInputStream::read, (reader, of) -> reader.interrupt()));
+        }
     }
 
     @Test
-    void aCloseEndsAReadThatWaits() throws Exception {
-        assertInstanceOf(
-                IOException.class,
-                failure(in -> in.read(0, new byte[1], 0, 1), (reader, in) -> in.close()));
+    void aCloseEndsAReadAtAPosition() throws Exception {
+        try (FSDataInputStream in = open("held-read/closed")) {
+            assertInstanceOf(
+                    AsynchronousCloseException.class,
+                    failure(
+                            in,
+                            from -> from.readFully(0, new byte[1]),
+                            (reader, of) -> of.close()));
+        }
+    }
+
+    @Test
+    void aCloseEndsAReadInOrderThatWaitsForMoreBytes() throws Exception {
+        try (FSDataInputStream in = open("stalled-read/closed")) {
+            assertEquals(0, in.read());
+            assertInstanceOf(
+                    AsynchronousCloseException.class,
+                    failure(
+                            in,
+                            from -> from.readFully(new byte[99_999]),
+                            (reader, of) -> of.close()));
+        }
+    }
+
+    /** The last bytes stay away, because many readers ask for no byte after them. */
+    @Test
+    void aReadOfTheWholeFileIsComparedWithTheChecksumOfTheStore() throws Exception {
+        for (int length : new int[] {100_000, 1}) {
+            try (FSDataInputStream in = open("corrupt-read/" + length)) {
+                TidegateException failure =
+                        assertThrows(
+                                TidegateException.class,
+                                () -> {
+                                    for (int read = 0; read < 100_000; read += length) {
+                                        in.readFully(new byte[length]);
+                                    }
+                                });
+                assertEquals(TidegateException.Kind.INTEGRITY, failure.kind());
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@ package io.tidegate.hadoop;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileRange;
 import org.apache.hadoop.fs.FileStatus;
@@ -14,6 +15,7 @@ import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -31,7 +33,11 @@ class StoreRequests {
         void run() throws Exception;
     }
 
-    private void assertRequests(Map<String, Integer> expected, Work work) throws Exception {
+    private static void assertRequests(Map<String, Integer> expected, Work work) throws Exception {
+        assertEquals(new TreeMap<>(expected), requests(work));
+    }
+
+    private static Map<String, Integer> requests(Work work) throws Exception {
         TestStore.control("DELETE", "counts", "");
         work.run();
         String requests =
@@ -42,7 +48,7 @@ class StoreRequests {
         while (one.find()) {
             made.put(one.group(1), Integer.valueOf(one.group(2)));
         }
-        assertEquals(new TreeMap<>(expected), made);
+        return made;
     }
 
     private Path at(String below) {
@@ -73,11 +79,27 @@ class StoreRequests {
                 Map.of("GetObject", 1),
                 () -> {
                     try (FSDataInputStream in =
-                            fs.openFile(at("file")).withFileStatus(known[0]).build().get()) {
+                            fs.openFile(at("file")).withFileStatus(known[0]).build().getNow(null)) {
                         in.readVectored(ranges, ByteBuffer::allocate);
                         ranges.get(1).getData().get();
                     }
                 });
+    }
+
+    /** A status of another bucket saves no request, and is not mistaken for the file's. */
+    @Test
+    void aStatusOfAnotherBucket() throws Exception {
+        Path one = new Path("tg://s3/" + TestStore.bucket() + "/" + root.getName());
+        Path two = new Path("tg://s3/" + TestStore.bucket() + "-2/" + root.getName());
+        try (FileSystem tg =
+                FileSystem.newInstance(one.toUri(), TestStore.configure(new Configuration()))) {
+            TestStore.write(tg, one, "one");
+            TestStore.write(tg, two, "two");
+            FileStatus other = tg.getFileStatus(one);
+            try (FSDataInputStream in = tg.openFile(two).withFileStatus(other).build().get()) {
+                assertEquals("two", new String(in.readAllBytes(), StandardCharsets.UTF_8));
+            }
+        }
     }
 
     private void read(String policy, int from) throws Exception {
@@ -114,6 +136,48 @@ class StoreRequests {
                         in.readFully(new byte[1_000_000]);
                     }
                 });
+    }
+
+    @Test
+    void bytesThatWereReadAheadForASmallRead() throws Exception {
+        TestStore.write(fs, at("file"), TestStore.bytes(1 << 20));
+        assertRequests(
+                Map.of("HeadObject", 1, "GetObject", 1),
+                () -> {
+                    try (FSDataInputStream in = fs.open(at("file"))) {
+                        int first = in.read();
+                        in.seek(100);
+                        in.read();
+                        in.seek(0);
+                        assertEquals(first, in.read());
+                    }
+                });
+    }
+
+    @Test
+    void readsFromTheBeginningAgain() throws Exception {
+        TestStore.write(fs, at("file"), TestStore.bytes(1 << 20));
+        assertRequests(
+                Map.of("HeadObject", 1, "GetObject", 3),
+                () -> {
+                    try (FSDataInputStream in = fs.open(at("file"))) {
+                        in.read();
+                        in.seek(512 << 10);
+                        in.readFully(new byte[128 << 10]);
+                        in.seek(0);
+                        in.readAllBytes();
+                    }
+                });
+    }
+
+    /** A bucket needs no marker to stay. */
+    @Test
+    void aFileInTheBucketItself() throws Exception {
+        TestStore.write(fs, root, "text");
+        Path renamed = root.suffix("-renamed");
+        // One listing looks for a directory at the target.
+        assertEquals(1, requests(() -> fs.rename(root, renamed)).get("ListObjectsV2"));
+        assertRequests(Map.of("HeadObject", 1, "DeleteObject", 1), () -> fs.delete(renamed, false));
     }
 
     @Test

@@ -24,6 +24,11 @@ final class TestStore {
         return URI.create(System.getenv("TIDEGATE_HADOOP_URI"));
     }
 
+    /** The name of the bucket, which on Azure is the container. */
+    static String bucket() {
+        return uri().getAuthority().split("@", -1)[0];
+    }
+
     /** Sets what is needed to reach it: {@code NAME=VALUE}, one a line. */
     static Configuration configure(Configuration conf) {
         System.getenv("TIDEGATE_HADOOP_SETTINGS")
@@ -41,10 +46,12 @@ final class TestStore {
         return FileSystem.get(uri(), configure(new Configuration()));
     }
 
-    /** The same with one setting more. */
-    static FileSystem fileSystem(String name, String value) throws IOException {
+    /** The same with more settings: names, each with its value. */
+    static FileSystem fileSystem(String... settings) throws IOException {
         Configuration conf = configure(new Configuration());
-        conf.set(name, value);
+        for (int index = 0; index < settings.length; index += 2) {
+            conf.set(settings[index], settings[index + 1]);
+        }
         return FileSystem.newInstance(uri(), conf);
     }
 

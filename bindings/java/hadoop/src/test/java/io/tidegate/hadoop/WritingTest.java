@@ -28,6 +28,7 @@ import java.io.DataOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.util.HexFormat;
 
 /** What is published, and when. */
 class WritingTest {
@@ -147,40 +148,55 @@ class WritingTest {
         }
     }
 
+    /** The known value is that of "123456789", by which catalogues tell checksums apart. */
     @Test
-    void equalFilesHaveEqualChecksumsIfTheSettingIsOn() throws IOException {
-        byte[] bytes = TestStore.bytes(12 << 20);
-        TestStore.write(fs, path, bytes);
+    void aChecksumHasTheAlgorithmAndTheValueOfTheStore() throws IOException {
+        TestStore.write(fs, path, "123456789");
         assertNull(fs.getFileChecksum(path));
         assertFalse(fs.hasPathCapability(path, CommonPathCapabilities.FS_CHECKSUMS));
-        try (FileSystem summed = TestStore.fileSystem("fs.tidegate.checksums", "true")) {
+        try (FileSystem summed = summed()) {
             assertTrue(summed.hasPathCapability(path, CommonPathCapabilities.FS_CHECKSUMS));
-            assertChecksums(summed, bytes);
+            FileChecksum checksum = summed.getFileChecksum(path);
+            assertEquals(algorithm(), checksum.getAlgorithmName());
+            String known = isOn("gs") ? "e3069283" : "ae8b14860a799888";
+            assertEquals(known, HexFormat.of().formatHex(checksum.getBytes()));
+            assertNull(summed.getFileChecksum(path, 8));
+            ByteArrayOutputStream sent = new ByteArrayOutputStream();
+            checksum.write(new DataOutputStream(sent));
+            ObjectChecksum received = new ObjectChecksum();
+            received.readFields(new DataInputStream(new ByteArrayInputStream(sent.toByteArray())));
+            assertEquals(checksum, received);
+            assertEquals(checksum.toString(), received.toString());
         }
     }
 
-    private void assertChecksums(FileSystem summed, byte[] bytes) throws IOException {
-        FileChecksum whole = summed.getFileChecksum(path);
-        if (whole == null) {
-            // Azure keeps a checksum of no large blob that this process knows of.
-            assertEquals("abfs", summed.getScheme());
-            return;
+    @Test
+    void equalFilesHaveEqualChecksumsHoweverTheyWereUploaded() throws IOException {
+        byte[] bytes = TestStore.bytes(12 << 20);
+        TestStore.write(fs, path, bytes);
+        try (FileSystem summed = summed()) {
+            FileChecksum whole = summed.getFileChecksum(path);
+            assertEquals(algorithm(), whole.getAlgorithmName());
+            Path other = path.suffix("2");
+            try (FileSystem parts = TestStore.fileSystem("fs.tidegate.part_size", "6MiB")) {
+                TestStore.write(parts, other, bytes);
+            }
+            assertEquals(whole, summed.getFileChecksum(other));
+            bytes[7]++;
+            TestStore.write(summed, other, bytes);
+            assertNotEquals(whole, summed.getFileChecksum(other));
         }
-        Path other = path.suffix("2");
-        try (FileSystem parts = TestStore.fileSystem("fs.tidegate.part_size", "6MiB");
-                FSDataOutputStream out = parts.create(other)) {
-            out.write(bytes);
-        }
-        assertEquals(whole, summed.getFileChecksum(other));
-        bytes[7]++;
-        TestStore.write(summed, other, bytes);
-        assertNotEquals(whole, summed.getFileChecksum(other));
-        assertNull(summed.getFileChecksum(path, 10));
-        ByteArrayOutputStream sent = new ByteArrayOutputStream();
-        whole.write(new DataOutputStream(sent));
-        ObjectChecksum received = new ObjectChecksum();
-        received.readFields(new DataInputStream(new ByteArrayInputStream(sent.toByteArray())));
-        assertEquals(whole, received);
-        assertEquals(whole.toString(), received.toString());
+    }
+
+    private static FileSystem summed() throws IOException {
+        return TestStore.fileSystem("fs.tidegate.checksums", "true");
+    }
+
+    private static String algorithm() {
+        return isOn("gs") ? "COMPOSITE-CRC32C" : "CRC64NVME";
+    }
+
+    private static boolean isOn(String scheme) {
+        return TestStore.uri().getScheme().equals(scheme);
     }
 }
