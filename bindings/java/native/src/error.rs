@@ -4,6 +4,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use tidegate::ErrorKind;
+use tidegate_transfer::job::JobError;
 
 use crate::jvm;
 use crate::wire::{self, Encoder};
@@ -104,6 +105,18 @@ impl From<tidegate::Error> for Failure {
             elapsed: error.elapsed(),
             is_unreachable: error.is_unreachable(),
         }))
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        let (kind, object, message) = (error.kind(), error.object().to_owned(), error.to_string());
+        let parts = match error {
+            JobError::Store(error) => return error.into(),
+            JobError::CannotComplete { error, .. } => Self::from(error).0,
+            _ => Self::of(kind, "", "").0,
+        };
+        Self(Box::new(Parts { object, message, ..*parts }))
     }
 }
 

@@ -87,6 +87,24 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_openStore(
     }
 }
 
+/// `Native.within`: gives a handle of the part of the store below a prefix.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_within(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    prefix: jbyteArray,
+) -> i64 {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let of = Handle::store(store)?;
+            let store = of.store.within(&border::text(env, prefix)?);
+            Ok(Handle::Store(OpenStore { shared: of.shared.clone(), store }).into_java())
+        })
+    }
+}
+
 /// `Native.location`: the URL of the store.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_io_tidegate_Native_location(

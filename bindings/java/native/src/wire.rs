@@ -29,6 +29,12 @@ impl Encoder {
         self.bytes.extend(text.as_bytes());
     }
 
+    /// Their number, and each.
+    pub(crate) fn texts(&mut self, texts: &[String]) {
+        self.count(texts.len());
+        texts.iter().for_each(|text| self.text(text));
+    }
+
     /// A length of -1 stands for no text.
     pub(crate) fn optional(&mut self, text: Option<&str>) {
         match text {

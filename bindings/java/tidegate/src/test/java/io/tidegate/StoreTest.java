@@ -29,10 +29,22 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 class StoreTest {
+    @ParameterizedTest
+    @MethodSource("io.tidegate.Servers#withGoogle")
+    void aPartOfAStoreHasKeysOfItsOwn(Store store) throws Exception {
+        Store part = store.within("a").within("b/");
+        part.put("c", new byte[] {1});
+        assertArrayEquals(new byte[] {1}, store.get("a/b/c"));
+        assertEquals(List.of("c"), part.list("").map(Entry::key).toList());
+        assertTrue(part.location().endsWith("a/b"), part.location());
+        assertTrue(store.within("").exists("a/b/c"));
+    }
+
     @ParameterizedTest
     @MethodSource("io.tidegate.Servers#all")
     void wholeObjects(Store store) throws Exception {
@@ -144,13 +156,12 @@ class StoreTest {
         store.put("removed", new byte[1]);
         DeleteReport report = store.deleteAll(List.of(tooLong, "removed", tooLongToo));
         assertEquals(1, report.deleted());
-        assertEquals(List.of(tooLong, tooLongToo), List.copyOf(report.failed().keySet()));
-        TidegateException why = report.failed().get(tooLong);
-        assertEquals(Kind.INVALID_INPUT, why.kind());
+        // In the order in which they have failed.
+        assertEquals(Set.of(tooLong, tooLongToo), report.failed().keySet());
+        List<TidegateException> why = List.copyOf(report.failed().values());
         TidegateException thrown = fails(Kind.INVALID_INPUT, report::orThrow);
-        assertEquals(why.getMessage(), thrown.getMessage());
-        assertArrayEquals(
-                new Throwable[] {report.failed().get(tooLongToo)}, thrown.getSuppressed());
+        assertEquals(why.get(0).getMessage(), thrown.getMessage());
+        assertArrayEquals(new Throwable[] {why.get(1)}, thrown.getSuppressed());
         assertFalse(store.exists("removed"));
     }
 
