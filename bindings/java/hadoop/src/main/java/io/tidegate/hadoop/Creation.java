@@ -8,6 +8,7 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.PathIOException;
 
 import java.io.IOException;
+import java.io.OutputStream;
 import java.util.Map;
 
 /** Opens files for writing. */
@@ -27,20 +28,39 @@ final class Creation {
      *     has a file
      * @throws PathIOException if the path does not have the file that is to be replaced
      */
-    Writer open(ObjectPath at, WriteCondition condition, Map<String, String> attributes)
+    TidegateOutputStream.Target open(
+            ObjectPath at, WriteCondition condition, Map<String, String> attributes)
             throws IOException {
         if (tree.directory(at).isPresent()) {
             throw new FileAlreadyExistsException(at.path() + " is a directory");
         }
+        Options options = conditional(at, condition, options(at, attributes));
+        try {
+            return new Published(at.store().writer(at.key(), options));
+        } catch (IOException e) {
+            throw Failures.of(at.path(), e);
+        }
+    }
+
+    /** The options of the settings, and then those of one write. */
+    static Options options(ObjectPath at, Map<String, String> attributes) {
         Options options = at.bucket().write();
         for (Map.Entry<String, String> attribute : attributes.entrySet()) {
             options = options.and(attribute.getKey(), attribute.getValue());
         }
-        options = conditional(at, condition, options);
-        try {
-            return at.store().writer(at.key(), options);
-        } catch (IOException e) {
-            throw Failures.of(at.path(), e);
+        return options;
+    }
+
+    /** A file that its close publishes. */
+    private record Published(Writer writer) implements TidegateOutputStream.Target {
+        @Override
+        public OutputStream stream() {
+            return writer.asOutputStream();
+        }
+
+        @Override
+        public void abort() throws IOException {
+            writer.abort();
         }
     }
 

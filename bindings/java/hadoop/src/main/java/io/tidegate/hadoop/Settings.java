@@ -24,6 +24,9 @@ record Settings(Options engine, Options store, Options write) {
     private static final String PREFIX = "fs.tidegate.";
     private static final String BUCKETS = "bucket.";
 
+    /** How the names of the committer's settings begin. */
+    static final String COMMITTER = "committer.";
+
     /** The size of a file's block in bytes, by which Hadoop and Spark cut files into splits. */
     static final String BLOCK_SIZE = "block_size";
 
@@ -107,7 +110,12 @@ record Settings(Options engine, Options store, Options write) {
             s3a(conf, bucket, values);
         }
         given(conf, PREFIX, values);
-        values.keySet().removeIf(name -> name.startsWith(BUCKETS) || OWN.contains(name));
+        values.keySet()
+                .removeIf(
+                        name ->
+                                name.startsWith(BUCKETS)
+                                        || name.startsWith(COMMITTER)
+                                        || OWN.contains(name));
         given(conf, PREFIX + BUCKETS + bucket + ".", values);
         Options engine = Options.none();
         Options store = Options.none();
