@@ -34,6 +34,7 @@ FAULTS = [
     {"operation": "CopyObject|UploadPartCopy", "action": UNAVAILABLE, "key_prefix": "refused-copy/new/5"},
     {"operation": "GetObject", "action": "hold_answer", "key_prefix": "held-read"},
     {"operation": "GetObject", "action": STALL, "key_prefix": "stalled-read"},
+    {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt-read"},
 ]
 LATE = {"operation": "CopyObject|UploadPartCopy", "action": {"delay_ms": 5000}}
 FAULTS += [{**LATE, "key_prefix": f"{name}-copy/new/0"} for name in ("late", "interrupted", "taken", "across")]
@@ -147,7 +148,7 @@ def test_contracts(compiled, reached):
 def test_faults_requests_and_the_guide(compiled, reached):
     store, env = reached
     results = list(results_of(store, env, "-Dtest=Store*", "-Dsurefire.failIfNoSpecifiedTests=false"))
-    assert len(results) == 25 and all(result == "passed" for *_, result in results), results
+    assert len(results) == 26 and all(result == "passed" for *_, result in results), results
 
 
 def test_the_guide_is_short():

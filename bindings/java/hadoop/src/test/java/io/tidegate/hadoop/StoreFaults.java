@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.tidegate.TidegateException;
+
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -300,6 +302,24 @@ class StoreFaults {
                             in,
                             from -> from.readFully(new byte[99_999]),
                             (reader, of) -> of.close()));
+        }
+    }
+
+    /** The last bytes stay away, because many readers ask for no byte after them. */
+    @Test
+    void aReadOfTheWholeFileIsComparedWithTheChecksumOfTheStore() throws Exception {
+        for (int length : new int[] {100_000, 1}) {
+            try (FSDataInputStream in = open("corrupt-read/" + length)) {
+                TidegateException failure =
+                        assertThrows(
+                                TidegateException.class,
+                                () -> {
+                                    for (int read = 0; read < 100_000; read += length) {
+                                        in.readFully(new byte[length]);
+                                    }
+                                });
+                assertEquals(TidegateException.Kind.INTEGRITY, failure.kind());
+            }
         }
     }
 }
