@@ -252,13 +252,6 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         return false;
     }
 
-    /** False, as {@link #isRecoverySupported(JobContext)}. */
-    @Override
-    @Deprecated
-    public boolean isRecoverySupported() {
-        return false;
-    }
-
     // The tasks.
 
     /**
