@@ -63,9 +63,14 @@ def settings_of(scheme):
     }
 
 
-def s3(endpoint):
-    """A bucket of an S3 endpoint, and one of its name and `-2`, with the settings that users of S3A have."""
-    reached = {
+def text_of(settings):
+    """Settings as TestStore.java reads them."""
+    return "\n".join(f"{name}={value}" for name, value in settings.items())
+
+
+def reach_s3(endpoint):
+    """The settings that users of S3A have."""
+    return {
         "fs.s3a.endpoint": endpoint.url.removeprefix("http://"),
         "fs.s3a.connection.ssl.enabled": "false",
         "fs.s3a.endpoint.region": "us-east-1",
@@ -73,14 +78,21 @@ def s3(endpoint):
         "fs.s3a.access.key": endpoint.access_key,
         "fs.s3a.secret.key": endpoint.secret_key,
     }
+
+
+def s3(endpoint):
+    """A bucket of an S3 endpoint, and one of its name and `-2`."""
     bucket = Bucket(endpoint).name
     Bucket(endpoint, f"{bucket}-2")
-    return f"s3a://{bucket}", settings_of("s3a") | reached
+    return f"s3a://{bucket}", settings_of("s3a") | reach_s3(endpoint)
+
+
+def reach_google(endpoint):
+    return {"fs.tidegate.endpoint_url": endpoint.url, "fs.tidegate.anonymous": "true"}
 
 
 def google(endpoint):
-    reached = {"fs.tidegate.endpoint_url": endpoint.url, "fs.tidegate.anonymous": "true"}
-    return f"gs://{Bucket(endpoint).name}", settings_of("gs") | reached
+    return f"gs://{Bucket(endpoint).name}", settings_of("gs") | reach_google(endpoint)
 
 
 def azure(endpoint):
@@ -102,8 +114,7 @@ def reached(request, tmp_path):
         if request.param == "s3":
             server.control("PUT", "knobs", {"faults": FAULTS})
         uri, settings = reach(server.endpoint)
-        lines = "\n".join(f"{name}={value}" for name, value in settings.items())
-        yield request.param, {"TIDEGATE_HADOOP_URI": uri, "TIDEGATE_HADOOP_SETTINGS": lines}
+        yield request.param, {"TIDEGATE_HADOOP_URI": uri, "TIDEGATE_HADOOP_SETTINGS": text_of(settings)}
     finally:
         Bucket.made.clear()
         server.stop()

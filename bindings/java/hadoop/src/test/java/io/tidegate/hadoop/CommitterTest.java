@@ -92,7 +92,12 @@ class CommitterTest {
         job.commit();
         // The driver of another process would not know the attempt.
         TaskAttempts.add(zombie.workPath(), elsewhere.attempt());
-        assertThrows(IOException.class, open::close);
+        if (job.out.toUri().getScheme().equals("abfs")) {
+            // Azure has no sessions that the end of the job could end.
+            open.close();
+        } else {
+            assertThrows(IOException.class, open::close);
+        }
         zombie.write("part-2", "zombie");
         assertThrows(IOException.class, zombie::commit);
         assertFalse(job.hasWorkPath());
