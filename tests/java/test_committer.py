@@ -13,7 +13,8 @@ from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio
 from job_kills import kills_of_jobs
 
-from .test_hadoop import BINDING, MODULE, compiled, maven, reach_google, reach_s3, settings_of, text_of
+from .test_hadoop import BINDING, MODULE, maven, reach_google, reach_s3, settings_of, text_of
+from .test_hadoop import compiled as compiled  # a fixture
 from .test_java import LIBRARY
 
 KILLS = int(os.environ.get("COMMITTER_KILLS", "6"))
@@ -30,9 +31,9 @@ class Committer(CommandLine):
     """Starts CommitterProcess, which takes the arguments of the example of jobs in Rust. A start returns when the JVM has
     loaded all, so that kills meet the work."""
 
-    def __init__(self, classes, settings):
+    def __init__(self, options, settings):
         super().__init__("java")
-        self._options = [*QUICK, f"-Dtidegate.library={LIBRARY}", "-cp", classes, "io.tidegate.hadoop.CommitterProcess"]
+        self._options = [f"@{options}", "io.tidegate.hadoop.CommitterProcess"]
         self._settings = {"TIDEGATE_HADOOP_SETTINGS": text_of(settings)}
 
     def start(self, *arguments, env=None, **given):
@@ -42,21 +43,24 @@ class Committer(CommandLine):
 
 
 @pytest.fixture(scope="module")
-def classes(compiled, tmp_path_factory):  # noqa: F811
-    """The class path of the tests."""
-    file = tmp_path_factory.mktemp("classes") / "path"
-    build = ["dependency:build-classpath", f"-Dmdep.outputFile={file}", "-Dmdep.includeScope=test"]
+def options(compiled, tmp_path_factory):
+    """The file of the JVM's options, with the class path of the tests."""
+    folder = tmp_path_factory.mktemp("options")
+    file = folder / "path"
+    build = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={file}", "-Dmdep.includeScope=test"]
     for offline in (["--offline"], []):
-        run = maven(*offline, "test-compile", *build, limit=600)
+        run = maven(*offline, *build, limit=600)
         if run.returncode == 0:
             break
     assert run.returncode == 0, run.stdout
     own = [MODULE / "target/test-classes", MODULE / "target/classes", BINDING / "tidegate/target/classes"]
-    return ":".join([*map(str, own), file.read_text()])
+    path = ":".join([*map(str, own), file.read_text()])
+    (folder / "options").write_text("\n".join([*QUICK, f"-Dtidegate.library={LIBRARY}", "-cp", path]))
+    return folder / "options"
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_kills_of_tasks_and_drivers(classes, store, tmp_path):
+def test_kills_of_tasks_and_drivers(options, store, tmp_path):
     start, bucket, scheme, reach = STORES[store]
     server = start(tmp_path)
     settings = settings_of(scheme) | reach(server.endpoint)
@@ -66,7 +70,7 @@ def test_kills_of_tasks_and_drivers(classes, store, tmp_path):
             KILLS,
             seed=1,
             may_lose=store == "minio",
-            job=lambda: Committer(classes, settings),
+            job=lambda: Committer(options, settings),
         )
     finally:
         Bucket.made.clear()

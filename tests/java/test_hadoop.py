@@ -34,6 +34,10 @@ FAULTS = [
     {"operation": "CopyObject|UploadPartCopy", "action": UNAVAILABLE, "key_prefix": "refused-copy/new/5"},
     {"operation": "GetObject", "action": "hold_answer", "key_prefix": "held-read"},
     {"operation": "GetObject", "action": STALL, "key_prefix": "stalled-read"},
+    {"operation": "UploadPart", "action": UNAVAILABLE, "key_prefix": "job-refused/part"},
+    {"operation": "PutObject", "action": UNAVAILABLE, "key_prefix": "job-stuck/__tidegate_one/tasks/", "times": 2},
+    {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-cut/part-1", "times": 2},
+    {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-left/part-1", "times": 2},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt-read"},
 ]
 LATE = {"operation": "CopyObject|UploadPartCopy", "action": {"delay_ms": 5000}}
@@ -47,7 +51,7 @@ def maven(*arguments, limit, env=None):
     return subprocess.run(command, cwd=BINDING, env=clean_env(env), capture_output=True, text=True, timeout=limit)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compiled():
     """The classes and the tests. Without a network, if a run before has fetched what they need."""
     if maven("--offline", "test-compile", limit=300).returncode != 0:

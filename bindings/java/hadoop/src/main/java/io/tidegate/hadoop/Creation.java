@@ -6,6 +6,8 @@ import io.tidegate.Writer;
 
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.PathIOException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 import java.io.IOException;
 import java.io.OutputStream;
@@ -13,6 +15,8 @@ import java.util.Map;
 
 /** Opens files for writing. */
 final class Creation {
+    private static final Logger LOG = LoggerFactory.getLogger(Creation.class);
+
     private final Tree tree;
 
     Creation(Tree tree) {
@@ -34,6 +38,15 @@ final class Creation {
         if (tree.directory(at).isPresent()) {
             throw new FileAlreadyExistsException(at.path() + " is a directory");
         }
+        TaskAttempts.beside(at)
+                .ifPresent(
+                        attempt ->
+                                LOG.warn(
+                                        "{} is written while a task of a job is under way in the"
+                                            + " directory, and not in its work path {}: the file is"
+                                            + " visible when it is closed, and no part of the job",
+                                        at.path(),
+                                        attempt.path()));
         Options options = conditional(at, condition, options(at, attributes));
         try {
             return new Published(at.store().writer(at.key(), options));

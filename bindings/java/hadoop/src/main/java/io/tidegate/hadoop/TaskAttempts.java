@@ -48,6 +48,11 @@ final class TaskAttempts {
         ATTEMPTS.remove(path);
     }
 
+    /** An attempt whose output directory has this file, which is not in a work path. */
+    static Optional<WorkPath> beside(ObjectPath file) {
+        return ATTEMPTS.keySet().stream().filter(path -> path.isBeside(file)).findAny();
+    }
+
     /** Removes all attempts of a job. */
     static void removeAll(Path out, String job) {
         ATTEMPTS.keySet().removeIf(path -> path.out().equals(out) && path.job().equals(job));

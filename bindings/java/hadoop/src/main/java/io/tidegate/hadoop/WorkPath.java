@@ -40,6 +40,15 @@ record WorkPath(Path out, String job, String task, String attempt) {
         }
     }
 
+    /** Whether a path is below the output directory. */
+    boolean isBeside(ObjectPath file) {
+        String directory = out.isRoot() ? "/" : out.toUri().getPath() + "/";
+        Path path = file.path();
+        return path.toUri().getPath().startsWith(directory)
+                && path.toUri().getScheme().equals(out.toUri().getScheme())
+                && path.toUri().getAuthority().equals(out.toUri().getAuthority());
+    }
+
     /** The place of the path in a work path, if it is in one. */
     static Optional<Place> place(ObjectPath at) {
         if (!at.key().contains(WORK)) {

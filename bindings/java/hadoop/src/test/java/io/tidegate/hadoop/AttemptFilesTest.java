@@ -128,6 +128,17 @@ class AttemptFilesTest {
         assertThrows(PathIOException.class, () -> attempt.create("part-1"));
     }
 
+    /** Spark writes so without the committer's protocol, and the log warns of that. */
+    @Test
+    void aFileBesideTheWorkPathIsKnown() throws IOException {
+        TidegateFileSystem ours = (TidegateFileSystem) fs;
+        Path path = new Path(job.out, "a/part-0");
+        assertEquals(attempt.workPath(), TaskAttempts.beside(ours.locate(path)).orElseThrow());
+        assertTrue(TaskAttempts.beside(ours.locate(job.out.suffix("2/part-0"))).isEmpty());
+        attempt.abort();
+        assertTrue(TaskAttempts.beside(ours.locate(path)).isEmpty());
+    }
+
     @Test
     void thereIsNoFileWithATag() {
         assertThrows(

@@ -2,6 +2,7 @@ package io.tidegate.hadoop;
 
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.JobID;
 
 import java.io.IOException;
 import java.util.Arrays;
@@ -17,7 +18,12 @@ final class CommitterProcess {
     /** As {@code examples/job.rs}: {@code set-up|task|commit|abort OUT ID [TASK ATTEMPT FILES]}. */
     public static void main(String[] arguments) throws IOException {
         List<String> rest = Arrays.asList(arguments).subList(3, arguments.length);
-        TestJob job = new TestJob(new Path(arguments[1]), TidegateCommitter.JOB_ID, arguments[2]);
+        TestJob job =
+                new TestJob(
+                        new Path(arguments[1]),
+                        new JobID("processes", 1),
+                        TidegateCommitter.JOB_ID,
+                        arguments[2]);
         job.driver();
         System.out.println("started");
         switch (arguments[0]) {

@@ -31,7 +31,7 @@ final class TestJob {
 
     final Path out;
     final Configuration conf = TestStore.configure(new Configuration());
-    final JobID id = new JobID(UUID.randomUUID().toString().replace("-", ""), 7);
+    final JobID id;
 
     /** A job in a directory of its own. */
     TestJob() {
@@ -40,7 +40,13 @@ final class TestJob {
 
     /** A job with settings: names, each with its value. */
     TestJob(Path out, String... settings) {
+        this(out, new JobID(UUID.randomUUID().toString().replace("-", ""), 7), settings);
+    }
+
+    /** The same in each process that has this id. */
+    TestJob(Path out, JobID id, String... settings) {
         this.out = out;
+        this.id = id;
         conf.set(FileOutputFormat.OUTDIR, out.toString());
         conf.set(
                 String.format(
