@@ -63,8 +63,27 @@ def test_a_commit_fails_that_finds_a_job_that_was_given_up(tidegate, job, embedd
     assert embedded_bucket.get(key) != settings
     run = tidegate("commit", "--job", out, "--json", env=env)
     assert run.exit == 1 and (run.json[0]["state"], run.json[0]["abandoned"]) == ("abandoned", 2), run
-    assert "not committed: one" in run.err and "given up" in run.err, run
+    assert "job one was given up, and is not committed" in run.err, run
     assert embedded_bucket.keys() == []
+
+
+def test_what_a_late_attempt_left_of_a_job_that_is_over_is_removed(tidegate, job, embedded_bucket):
+    env, out = embedded_bucket.env, embedded_bucket.url("out")
+    record, left = "out/__tidegate_one/attempts/task/late/0.json", None
+    for name in ("one", "two"):
+        assert job("set-up", out, name, env=env).exit == 0
+        assert job("task", out, name, name, "attempt", "1", env=env).exit == 0
+        if name == "one":
+            [left] = [key for key in embedded_bucket.keys() if "/attempts/" in key]
+            left = embedded_bucket.get(left)
+        assert job("commit", out, name, env=env).exit == 0
+    # The _SUCCESS of the first job is replaced.
+    before = embedded_bucket.keys()
+    for command in (("commit", "--job", out), ("abandon", "--job", out), ("abandon", "--job", out, "--id", "one")):
+        embedded_bucket.put(record, left)
+        run = tidegate(*command, "--json", env=env)
+        assert run.exit == 0 and [(line["id"], line["state"]) for line in run.json] == [("one", "removed")], run
+        assert embedded_bucket.keys() == before
 
 
 def test_a_directory_without_jobs_is_an_error(tidegate, embedded_bucket):

@@ -43,7 +43,10 @@ FAULTS += [
 ]
 # As often as an impatient engine asks.
 COMPLETE = {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "times": 2}
-FAULTS += [{**COMPLETE, "key_prefix": keys} for keys in ("stuck-once", "stuck-lost", "stuck-journal")]
+FAULTS += [
+    {**COMPLETE, "key_prefix": keys}
+    for keys in ("stuck-once", "stuck-lost", "stuck-journal", "stuck-job/0", "stuck-end/1")
+]
 # Bytes of a session: over HTTP an append, over gRPC one of two calls.
 APPEND = "storage.resumable.append|storage.v2.BidiWriteObject|storage.v2.WriteObject"
 FAULTS.append({"operation": APPEND, "action": "lose_answer", "key_prefix": "lost-answers"})

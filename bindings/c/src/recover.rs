@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use tidegate::Store;
 use tidegate::recover::{LeftUpload, Resumed};
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::border::{call, free, handle, needed};
 use crate::engine::{Shared, tg_engine};
-use crate::error::{Outcome, TG_KIND_CLOSED, failure, invalid, tg_error};
+use crate::error::{Outcome, invalid, tg_error};
 use crate::object::tg_object;
 use crate::operation::Operation;
 use crate::process::OfProcess;
@@ -58,22 +57,11 @@ impl tg_unfinished_list {
         Ok(upload.upload.clone())
     }
 
-    /// Carries out `work` on a thread of its own, because the library's futures of recovery stay on one thread.
-    fn wait<T, F>(&self, work: impl FnOnce() -> F + Send + 'static) -> Outcome<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = tidegate::Result<T>>,
-    {
-        let work = async move {
-            let runtime = Handle::current();
-            let thread = tokio::task::spawn_blocking(move || runtime.block_on(work()));
-            match thread.await {
-                Ok(ended) => Ok(ended?),
-                Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-                Err(_) => Err(failure(TG_KIND_CLOSED, "", "the engine has ended")),
-            }
-        };
-        Operation::new(&self.shared, CancellationToken::new(), work).wait()
+    fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = tidegate::Result<T>> + Send + 'static,
+    ) -> Outcome<T> {
+        Operation::new(&self.shared, CancellationToken::new(), async move { Ok(work.await?) }).wait()
     }
 }
 
@@ -154,7 +142,7 @@ pub extern "C" fn tg_unfinished_resume(
         let (object, writer) = (needed(object, "object")?, needed(writer, "writer")?);
         let upload = list.upload(index)?;
         let url = upload.url().unwrap_or_default();
-        let resumed = list.wait(move || async move {
+        let resumed = list.wait(async move {
             match store {
                 Some(store) => upload.resume_on(&store).await,
                 None => upload.resume().await,
@@ -184,7 +172,7 @@ pub extern "C" fn tg_unfinished_abort(
     call(|| {
         let (list, store) = (needed(list, "list")?, store_of(store)?);
         let upload = list.upload(index)?;
-        let object = list.wait(move || async move {
+        let object = list.wait(async move {
             match store {
                 Some(store) => upload.abort_on(&store).await,
                 None => upload.abort().await,
@@ -206,7 +194,7 @@ pub extern "C" fn tg_unfinished_forget(
     call(|| {
         let list = needed(list, "list")?;
         let upload = list.upload(index)?;
-        list.wait(move || async move { upload.forget().await })
+        list.wait(async move { upload.forget().await })
     })
 }
 

@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tidegate::recover::Resumed;
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 
 use crate::engine::Shared;
 use crate::objects::{Object, object};
@@ -68,12 +65,12 @@ impl LeftUpload {
         let (left, shared) = (self.left.get(py)?.clone(), self.shared.clone());
         let store = store.map(|store| store.get(py).cloned()).transpose()?;
         let url = left.url().unwrap_or_default();
-        let resumed = on_own_thread(move || async move {
+        let resumed = async move {
             match store {
                 Some(store) => left.resume_on(&store).await,
                 None => left.resume().await,
             }
-        });
+        };
         Ok(Operation::new(&self.shared, None, resumed, move |py, resumed| match resumed {
             Resumed::Object(published) => object(py, published),
             Resumed::Writer(writer) => Ok(Py::new(py, Writer::new(&shared, writer, url.into()))?.into_any()),
@@ -84,12 +81,12 @@ impl LeftUpload {
     fn abort(&self, py: Python<'_>, store: Option<&Store>) -> PyResult<Operation> {
         let left = self.left.get(py)?.clone();
         let store = store.map(|store| store.get(py).cloned()).transpose()?;
-        let aborted = on_own_thread(move || async move {
+        let aborted = async move {
             match store {
                 Some(store) => left.abort_on(&store).await,
                 None => left.abort().await,
             }
-        });
+        };
         Ok(Operation::new(&self.shared, None, aborted, |py, published| {
             Ok(published.map(Object).into_pyobject(py)?.into_any().unbind())
         }))
@@ -98,33 +95,6 @@ impl LeftUpload {
     /// Removes the journal with all its bytes, and sends nothing to the store.
     fn forget(&self, py: Python<'_>) -> PyResult<Operation> {
         let left = self.left.get(py)?.clone();
-        Ok(Operation::of_nothing(&self.shared, on_own_thread(move || async move { left.forget().await })))
-    }
-}
-
-/// Carries out `work` on a thread of its own, because the compiler cannot prove that these futures may change threads.
-/// Dropping the future cancels the work.
-async fn on_own_thread<T, F>(work: impl FnOnce() -> F + Send + 'static) -> tidegate::Result<T>
-where
-    T: Send + 'static,
-    F: Future<Output = tidegate::Result<T>>,
-{
-    let (_kept, cancelled) = oneshot::channel::<()>();
-    let runtime = Handle::current();
-    let thread = spawn_blocking(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                ended = work() => Some(ended),
-                _ = cancelled => None,
-            }
-        })
-    });
-    match thread.await {
-        Ok(Some(ended)) => ended,
-        // Nobody waits any more.
-        Ok(None) => std::future::pending().await,
-        Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-        // The runtime has ended.
-        Err(_) => std::future::pending().await,
+        Ok(Operation::of_nothing(&self.shared, async move { left.forget().await }))
     }
 }

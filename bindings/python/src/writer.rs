@@ -293,12 +293,7 @@ impl Writer {
             let taken = open.writer.lock().await.take();
             match taken {
                 Some(writer) if !open.has_failed.load(SeqCst) => {
-                    let builder = writer.prepare();
-                    let builder = match lifetime {
-                        Some(lifetime) => builder.lifetime(lifetime),
-                        None => builder,
-                    };
-                    outcome(builder.await, pending)
+                    outcome(writer.prepare().lifetime(lifetime).await, pending)
                 }
                 Some(_) | None => ended(url, &open),
             }
@@ -314,12 +309,7 @@ impl Writer {
             let mut guard = open.writer.lock().await;
             let has_failed = open.has_failed.load(SeqCst);
             let Some(writer) = guard.as_mut().filter(|_| !has_failed) else { return ended(url, &open) };
-            let builder = writer.persist();
-            let builder = match lifetime {
-                Some(lifetime) => builder.lifetime(lifetime),
-                None => builder,
-            };
-            outcome(builder.await, resumable)
+            outcome(writer.persist().lifetime(lifetime).await, resumable)
         });
         Ok(Operation::of(&self.shared, None, work))
     }
@@ -425,10 +415,7 @@ pub(crate) fn prepared(
             let Some(writer) = taken.filter(|_| !open.has_failed.load(SeqCst)) else {
                 return Err(ended(url, &open));
             };
-            uploads.push(match lifetime {
-                Some(lifetime) => writer.prepare().lifetime(lifetime),
-                None => writer.prepare(),
-            });
+            uploads.push(writer.prepare().lifetime(lifetime));
         }
         Ok(uploads)
     })

@@ -11,9 +11,8 @@ use super::settings::AzureSettings;
 use tidegate_core::backend::{Facts, Fault, Feature, KnownFacts};
 use tidegate_core::types::azure_host::AzureHost;
 use tidegate_core::types::location::Location;
-use tidegate_http::Connections;
-use tidegate_http::environment;
 use tidegate_http::xml::address::EndpointUrl;
+use tidegate_http::{Connections, environment};
 
 /// One account: one connection pool and one set of credentials for all its containers. A clone refers to the same
 /// client.

@@ -18,9 +18,8 @@ use super::compared::told;
 use super::list::has_capitals;
 use super::request::AzureRequest;
 use super::{Azure, AzureContainer, container_of, tags};
-use tidegate_core::backend::gone;
 use tidegate_core::backend::{
-    Attempt, Backend as _, Copied, CopySource, Fault, FaultKind, PresignedRequest, WriteOptions,
+    Attempt, Backend as _, Copied, CopySource, Fault, FaultKind, PresignedRequest, WriteOptions, gone,
 };
 use tidegate_core::types::checksum::Algorithm;
 use tidegate_core::types::object::{Attributes, Object};

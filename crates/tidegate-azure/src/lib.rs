@@ -3,6 +3,9 @@
 //! Nothing is retried here. Blobs, blocks and short ranges carry the checksum CRC-64/NVME, which the service compares;
 //! it takes the checksum only before the bytes, so those of a file are read twice. The checksum of the whole object and
 //! the writer's token are in its metadata.
+//!
+//! Programs use the crate `tidegate`, which re-exports what they need. This crate is for Tidegate's own crates, and its items
+//! may change with every version.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
 
@@ -13,11 +16,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use http::Method;
 
-use tidegate_core::backend::not_removed;
 use tidegate_core::backend::{
     Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Directories, Entry, Fault, FaultKind,
     Held, Info, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign, Receipt, ServerCopy, Session,
-    StoredPart, WriteOptions,
+    StoredPart, WriteOptions, not_removed,
 };
 use tidegate_core::memory::payload::Payload;
 use tidegate_core::types::checksum::{Algorithm, Checksum};

@@ -3,8 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use async_trait::async_trait;
-use futures::stream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::AzureContainer;
 use super::block_list::{ListOf, block_list};

@@ -16,7 +16,7 @@ use crate::{output, text};
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "job")]
 struct JobLine<'a> {
-    /// `committed`, `not_begun` or `abandoned`.
+    /// `committed`, `not_begun`, `abandoned`, or `removed` if the job was over and a late attempt had left something.
     state: &'static str,
     /// The output directory.
     url: &'a str,
@@ -35,7 +35,7 @@ impl OutputLine for JobLine<'_> {
         let abandoned = || format!("{} given up", text::count(self.abandoned, "upload"));
         match self.state {
             "committed" => format!("{}  job {id} of {url}: {}, {}", self.state, files(), abandoned()),
-            "abandoned" => format!("{}  job {id} of {url}: {}", self.state, abandoned()),
+            "abandoned" | "removed" => format!("{}  job {id} of {url}: {}", self.state, abandoned()),
             state => format!("{state}  job {id} of {url}"),
         }
     }
@@ -50,28 +50,31 @@ pub(crate) async fn commit(invocation: &Invocation, connection: &ConnectionOptio
         if found.is_empty() {
             return match job::last_completed(&out).await? {
                 Some(id) => {
-                    output::say(&format!("{url}: no job is to be completed; {id} was, and has written {}", job::SUCCESS));
+                    output::say(&format!("{url}: no job is left to complete; job {id} wrote {}", job::SUCCESS));
                     Ok(())
                 }
                 None => Err(CommandFailure::nothing_at(&location, "there is no job")),
             };
         }
-        let count = found.len();
-        let Printed { committed, idle, given_up, lost } = print(invocation, url, found).await?;
-        if lost > 0 || committed == 0 && idle.is_empty() {
+        let Printed { committed, idle, given_up } = print(invocation, url, found).await?;
+        if !given_up.is_empty() {
+            let (jobs, are, their) = match given_up.len() {
+                1 => ("job", "was given up, and is not committed", "its"),
+                _ => ("jobs", "were given up, and are not committed", "their"),
+            };
             let sentence = format!(
-                "{url}: not committed: {}, which had been given up, and of which the last uploads and records are removed now",
+                "{url}: {jobs} {} {are}; {their} last uploads and records are removed",
                 given_up.join(", ")
             );
             return Err(CommandFailure::Failed(sentence));
         }
-        if committed > 0 {
+        if committed > 0 || idle.is_empty() {
             return Ok(());
         }
         let sentence = format!(
             "the commit of {} was not begun: {} to be committed by its driver, or given up by `tidegate abandon --job`",
             idle.join(", "),
-            if count == 1 { "the job is" } else { "each job is" }
+            if idle.len() == 1 { "the job is" } else { "each job is" }
         );
         Err(CommandFailure::nothing_at(&location, &sentence))
     })
@@ -115,8 +118,6 @@ struct Printed {
     idle: Vec<String>,
     /// The ids of jobs that were given up.
     given_up: Vec<String>,
-    /// How many uploads of these jobs were abandoned.
-    lost: u64,
 }
 
 /// Prints a line for each job; fails if something was not done.
@@ -132,8 +133,10 @@ async fn print(invocation: &Invocation, url: &str, found: Vec<FoundOutcome>) -> 
             }
             Ok(JobOutcome::Ended(JobAbort::Abandoned { uploads, visible, unreadable, .. })) => {
                 printed.given_up.push(id.clone());
-                printed.lost += uploads;
                 (JobLine { state: "abandoned", objects: visible, abandoned: uploads, ..line }, unreadable)
+            }
+            Ok(JobOutcome::Ended(JobAbort::Removed { uploads, unreadable, .. })) => {
+                (JobLine { state: "removed", abandoned: uploads, ..line }, unreadable)
             }
             Ok(JobOutcome::Ended(_)) => {
                 let sentence = format!(

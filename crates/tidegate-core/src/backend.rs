@@ -1,8 +1,8 @@
 //! The interface between the engine and a store: small traits.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
-//! [`BucketCheck`], [`Directories`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the
-//! store's protocol has.
+//! [`BucketCheck`], [`Directories`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says
+//! what the store's protocol has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
 //! few as the protocol allows; [`Attempt`] says how to make it. A failure is a [`Fault`] that says what is known.

@@ -9,19 +9,17 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use serde::Deserialize;
 
-use super::GcsClient;
 use super::address::with_query;
 use super::client::GcsShared;
 use super::fault::{About, document, no_error};
-use super::json;
 use super::list::next;
 use super::request::{GcsContent, GcsRequest};
+use super::{GcsClient, json};
 use tidegate_core::backend::{Attempt, BucketEntry, Buckets, Fault, FaultKind, Listing};
 use tidegate_http::answer::not_a_store;
-use tidegate_http::environment;
 use tidegate_http::time::time;
 use tidegate_http::xml::address::{Addressing, BucketUrl};
-use tidegate_http::{LONGEST, Order, PagePosition, paged, proof, read, set};
+use tidegate_http::{LONGEST, Order, PagePosition, environment, paged, proof, read, set};
 
 #[cfg(test)]
 mod tests;

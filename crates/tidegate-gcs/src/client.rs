@@ -8,9 +8,8 @@ use super::grpc::Channels;
 use super::payer::Payer;
 use super::settings::{GcsCredentials, GcsSettings, GcsTransport};
 use tidegate_core::backend::{Facts, Fault, KnownFacts};
-use tidegate_http::Connections;
-use tidegate_http::environment;
 use tidegate_http::xml::address::EndpointUrl;
+use tidegate_http::{Connections, environment};
 
 /// Google's own endpoint.
 const GOOGLE: &str = "https://storage.googleapis.com";

@@ -7,14 +7,12 @@
 use http::Method;
 use serde::Deserialize;
 
-use super::GcsBucket;
 use super::address::Address;
 use super::fault::{About, document};
-use super::json;
 use super::request::{GcsContent, GcsRequest};
 use super::resource::{self, Resource};
-use tidegate_core::backend::gone;
-use tidegate_core::backend::{Attempt, Copied, CopySource, Fault, FaultKind, WriteOptions};
+use super::{GcsBucket, json};
+use tidegate_core::backend::{Attempt, Copied, CopySource, Fault, FaultKind, WriteOptions, gone};
 use tidegate_core::types::object::Object;
 use tidegate_http::answer::not_a_store;
 use tidegate_http::set;

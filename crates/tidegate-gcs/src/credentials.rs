@@ -2,12 +2,11 @@
 //! expire; this module turns that into headers and faults.
 
 use std::error::Error;
-use std::fmt;
-use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{fmt, mem};
 
 use google_cloud_auth::credentials::{Builder, CacheableResource, Credentials};
 use google_cloud_auth::errors::CredentialsError;
@@ -17,9 +16,8 @@ use http::{Extensions, HeaderMap, HeaderValue};
 use super::settings::{GcsCredentials, GcsCredentialsOrigin};
 use tidegate_core::backend::{Fault, FaultKind};
 use tidegate_http::access_token::{AccessToken, RenewedTokens, bearer};
-use tidegate_http::environment;
-use tidegate_http::innermost;
 use tidegate_http::provider::Provider;
+use tidegate_http::{environment, innermost};
 
 /// Time limit for a token. Outside Google's machines nothing answers at the metadata address, and some networks do
 /// not even refuse.

@@ -3,6 +3,9 @@
 //!
 //! Nothing is retried here. Every object has a CRC32C of its bytes. A request that creates an object sends the
 //! checksum before the bytes, because the store accepts none after them; so the bytes of a file are read twice.
+//!
+//! Programs use the crate `tidegate`, which re-exports what they need. This crate is for Tidegate's own crates, and its items
+//! may change with every version.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
 
@@ -16,9 +19,9 @@ use http::{HeaderMap, Method};
 use tidegate_core::backend::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, BucketFacts, Capabilities, Copied,
     CopySource, Entry, Fault, FaultKind, Feature, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin,
-    PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions, not_removed,
+    replaced,
 };
-use tidegate_core::backend::{not_removed, replaced};
 use tidegate_core::memory::payload::{Payload, Unending};
 use tidegate_core::types::checksum::{Algorithm, Checksum};
 use tidegate_core::types::object::Object;
@@ -31,8 +34,6 @@ use tidegate_http::{checksum_of, download, proof, set};
 
 mod address;
 mod append;
-#[cfg(any(test, feature = "testkit"))]
-pub mod both;
 mod buckets;
 mod client;
 mod copy;
@@ -55,6 +56,8 @@ mod request;
 mod resource;
 mod scheme;
 mod settings;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 #[cfg(test)]
 mod tests;
 

@@ -1,4 +1,4 @@
-//! Stands in for `grpc.rs` in a build without the feature `gcs-grpc`: the types have no values, so that the code that
+//! Stands in for `grpc.rs` in a build without the feature `grpc`: the types have no values, so that the code that
 //! would use gRPC is there, and never runs.
 
 use std::ops::Range;

@@ -8,8 +8,7 @@ use percent_encoding::utf8_percent_encode;
 use super::address::SEGMENT;
 use super::settings::GcsSettings;
 use tidegate_core::backend::Fault;
-use tidegate_http::environment;
-use tidegate_http::text;
+use tidegate_http::{environment, text};
 
 /// The variable of Google's libraries for the project that pays, whatever the bucket demands.
 const QUOTA: &str = "GOOGLE_CLOUD_QUOTA_PROJECT";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
-use super::both::{over_both, settings as settings_for};
+use super::testkit::{over_both, settings as settings_for};
 use super::*;
 use tidegate_core::testkit::samples::{MIB, bytes_of, kind, memory_of, read_back};
 
@@ -25,7 +25,7 @@ struct Place {
 async fn place(over: GcsTransport) -> Place {
     let server = Server::builder().start().await.unwrap();
     server.create_bucket("bucket").unwrap();
-    let store = both::bucket(&server, over).await;
+    let store = testkit::bucket(&server, over).await;
     Place { store, server }
 }
 

@@ -1,8 +1,7 @@
 //! Sends one HTTP request and returns its answer once the headers have arrived.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use bytes::Bytes;
 use http::uri::Scheme;
@@ -14,10 +13,9 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::client::proxy::matcher::Matcher;
 
-use super::AGENT;
 use super::dialer::{Dialer, ProxyRefusal, authority};
 use super::late::{Heard, WatchedBody, Work, watched};
-use super::unanswered;
+use super::{AGENT, unanswered};
 use tidegate_core::backend::{Fault, FaultKind};
 use tidegate_core::types::telemetry;
 

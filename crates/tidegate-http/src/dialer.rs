@@ -1,12 +1,11 @@
 //! Opens a connection to the store, or to the proxy in front of it, with TLS for an https address.
 
 use std::error::Error;
-use std::fmt;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
 
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Uri, header};

@@ -8,8 +8,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, StatusCode, Version, header};
 
 use super::{Response, pieces, proof};
-use tidegate_core::backend::same_or_replaced;
-use tidegate_core::backend::{Body, Fault, FaultKind};
+use tidegate_core::backend::{Body, Fault, FaultKind, same_or_replaced};
 use tidegate_core::types::object::Object;
 
 /// Stores read offsets as signed 64-bit numbers; a range with a larger number is ignored (MinIO, versitygw) or

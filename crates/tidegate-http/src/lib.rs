@@ -1,4 +1,7 @@
 //! Code shared by all stores over HTTP: connections, bodies of requests and answers, and faults.
+//!
+//! Programs use the crate `tidegate`, which re-exports what they need. This crate is for Tidegate's own crates, and its items
+//! may change with every version.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
 
@@ -28,7 +31,7 @@ mod connections;
 mod dialer;
 pub mod download;
 pub mod environment;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod late;
 pub mod open;
@@ -44,13 +47,10 @@ pub mod xml;
 
 pub use access_token::AccessToken;
 pub use body::{BodyFailure, Outgoing};
-pub use client::Client;
-pub use client::{Response, Sending, sending};
-pub use connections::Connections;
-pub use connections::{Connector, STREAMS, Version};
+pub use client::{Client, Response, Sending, sending};
+pub use connections::{Connections, Connector, STREAMS, Version};
 pub use late::Work;
-pub use pages::{Entries, LONGEST_TEXT, Order, PagePosition, paged, stuck};
-pub use pages::{Keyed, Watch};
+pub use pages::{Entries, Keyed, LONGEST_TEXT, Order, PagePosition, Watch, paged, stuck};
 
 /// The `User-Agent` that stores and proxies see.
 pub const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));

@@ -52,7 +52,7 @@ impl<T> Default for Entries<T> {
 }
 
 impl<T> Entries<T> {
-    /// Adds an entry; fails after ten thousand, more than a page of any store has.
+    /// Adds an entry; fails after the most that a page has (`MOST_ENTRIES`).
     pub fn push(&mut self, entry: T) -> Result<(), String> {
         if self.0.len() == MOST_ENTRIES {
             return Err(format!("one page has more than {MOST_ENTRIES} entries"));

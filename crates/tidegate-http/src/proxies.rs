@@ -18,7 +18,7 @@ const ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
 /// # Errors
 /// [`FaultKind::Invalid`] if a variable that counts cannot be read, or if requests to `url` would go through a proxy
 /// that is not an HTTP proxy. The message names the variable but not its value, which may contain a password.
-pub fn from_environment(url: &Uri) -> Result<Matcher, Fault> {
+pub(crate) fn from_environment(url: &Uri) -> Result<Matcher, Fault> {
     checked(|name| std::env::var_os(name))?;
     let matcher = Matcher::from_system();
     let foreign =

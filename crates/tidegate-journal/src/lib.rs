@@ -2,6 +2,9 @@
 //!
 //! docs/JOURNAL.md specifies the file byte by byte. [`list`] and [`verify`] read journals, and block. Neither
 //! changes a journal, but `list` removes files that nobody needs any more.
+//!
+//! Programs use the crate `tidegate`, which re-exports what they need. This crate is for Tidegate's own crates, and its items
+//! may change with every version.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
 
@@ -44,8 +47,7 @@ pub mod testkit;
 mod tests;
 mod walk;
 
-pub use directory::{Listed, examine, list, verify};
-pub use directory::{discard, list_of, look_at as look};
+pub use directory::{Listed, discard, examine, list, list_of, look_at as look, verify};
 pub use disk::JournalFile;
 pub use durability::Durability;
 use durability::sync_later;
@@ -55,8 +57,7 @@ use log::Log;
 pub use new_journal::NewJournal;
 pub use reader::JournalReader;
 use record::Record;
-pub use record::sum;
-pub use record::{End, Header, JournalState, JournaledSession, Part, SessionKind};
+pub use record::{End, Header, JournalState, JournaledSession, Part, SessionKind, sum};
 pub use recover::Recovered;
 
 /// How long `resume` waits for processes that only read the journal: a listing or a verification locks it too.

@@ -89,8 +89,7 @@ impl Part {
 pub enum End {
     /// The object was published.
     Completed,
-    /// The upload was aborted. Its session has ended, unless the upload was
-    /// forgotten.
+    /// The upload was aborted. Its session has ended, unless the upload was forgotten (`LeftUpload::forget` of `tidegate`).
     Aborted,
 }
 

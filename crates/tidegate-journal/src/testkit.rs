@@ -1,7 +1,7 @@
 //! A disk that loses power and fails, for tests.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, reason = "only tests use this")]
 
-pub mod disk;
+pub(crate) mod disk;
 mod power;
 
 pub use power::SimDisk;

@@ -14,8 +14,9 @@ use super::target::{self, Target};
 use super::temp::{self, Publish, Temp};
 use super::waiting::Waiter;
 use super::{Local, read};
-use tidegate_core::backend::{CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
-use tidegate_core::backend::{check_range, gone};
+use tidegate_core::backend::{
+    CopySource, Fault, FaultKind, Receipt, Session, WriteOptions, check_range, gone,
+};
 use tidegate_core::types::location::local_root;
 use tidegate_core::types::object::Object;
 

@@ -1,11 +1,10 @@
 //! Opens the files of a tree that is read, never through a link to a directory.
 
-use std::fmt;
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;

@@ -33,6 +33,9 @@
 //!   directory. Only the root itself may be a link. Reads follow links.
 //! - A listing that is not recursive also shows empty directories as prefixes. Removing the last object of a
 //!   directory keeps the directory.
+//!
+//! Programs use the crate `tidegate`, which re-exports what they need. This crate is for Tidegate's own crates, and its items
+//! may change with every version.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
 
@@ -43,15 +46,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
-use tidegate_core::backend::same_or_another;
 use tidegate_core::backend::{
     Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
-    Listing, OpenSession, Parts, Rename, ServerCopy, Session, WriteOptions,
+    Listing, OpenSession, Parts, Rename, ServerCopy, Session, WriteOptions, same_or_another,
 };
 use tidegate_core::memory::payload::Payload;
 use tidegate_core::types::checksum::{Algorithm, Checksum};
@@ -93,9 +94,8 @@ pub use links::{LONGEST_LINK, LinkPolicy};
 pub use parents::Parents;
 pub use target::LINK_SUFFIX;
 use target::Target;
-pub use temp::Publish;
 use temp::Temp;
-pub use temp::unfinished_name;
+pub use temp::{Publish, unfinished_name};
 pub use waiting::{DROP_LIMIT, WaitedWork, Waiter, within_drop_limit};
 pub use walk::UnlistedName;
 use walk::{TreeWalk, WalkItem, Want};
@@ -166,7 +166,7 @@ impl Local {
     }
 
     /// Writes nothing through a symbolic link below the root: a write to a key that is a link, or that lies below one,
-    /// fails with `ErrorKind::InvalidInput`. Only the root itself may be a link. With [`LinkPolicy::Objects`] this is
+    /// fails with [`ErrorKind::InvalidInput`](tidegate_core::types::error::ErrorKind::InvalidInput). Only the root itself may be a link. With [`LinkPolicy::Objects`] this is
     /// always so.
     pub fn refuse_links(mut self) -> Self {
         self.refuses_links = true;

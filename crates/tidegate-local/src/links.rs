@@ -1,13 +1,12 @@
 //! What a directory makes of the symbolic links in it; and links as objects, which are never followed.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::SystemTime;
+use std::{fs, io};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -23,8 +22,7 @@ use super::fault::{blocking, fault, invalid};
 use super::target::{self, LINK_SUFFIX, Target};
 use super::temp::{self, Publish};
 use super::{Local, Parents, no_links, parents, read};
-use tidegate_core::backend::same_or_replaced;
-use tidegate_core::backend::{Body, Fault, FaultKind, WriteOptions};
+use tidegate_core::backend::{Body, Fault, FaultKind, WriteOptions, same_or_replaced};
 use tidegate_core::memory::payload::Payload;
 use tidegate_core::types::checksum::Hasher;
 use tidegate_core::types::object::Object;

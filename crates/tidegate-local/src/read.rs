@@ -6,14 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use rustix::buffer::spare_capacity;
 
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
-use tidegate_core::backend::same_or_replaced;
-use tidegate_core::backend::{Body, Fault, FaultKind};
+use tidegate_core::backend::{Body, Fault, FaultKind, same_or_replaced};
 use tidegate_core::memory::payload::SourceChanged;
 use tidegate_core::types::object::Object;
 

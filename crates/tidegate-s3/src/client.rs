@@ -24,9 +24,8 @@ use super::S3;
 use super::credentials::{self, S3Keyring};
 use super::settings::{CredentialsOrigin, S3Settings};
 use tidegate_core::backend::{BucketFacts, Facts, Fault, FaultKind, KnownFacts};
-use tidegate_http::environment;
 use tidegate_http::xml::address::EndpointUrl;
-use tidegate_http::{Connections, tls};
+use tidegate_http::{Connections, environment, tls};
 
 /// The shared half of [`S3`]: one connection pool and one set of credentials for all buckets of an endpoint. A clone
 /// refers to the same client.

@@ -10,11 +10,10 @@ use http::{HeaderMap, Method, header};
 
 use super::request::S3Request;
 use super::{S3, S3Client, complete};
-use tidegate_core::backend::same_or_replaced;
 use tidegate_core::backend::{
     Attempt, Backend as _, CopySource, Fault, FaultKind, Feature, Receipt, Session, WriteOptions,
+    check_range, gone, gone_or_other, same_or_replaced,
 };
-use tidegate_core::backend::{check_range, gone, gone_or_other};
 use tidegate_core::types::object::Object;
 use tidegate_http::confirm::confirmed;
 use tidegate_http::xml::complete::told;

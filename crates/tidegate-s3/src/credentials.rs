@@ -14,9 +14,8 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use futures::future::BoxFuture;
 
 use tidegate_core::backend::{Fault, FaultKind};
-use tidegate_http::environment;
-use tidegate_http::innermost;
 use tidegate_http::provider::{RenewalTurn, renewal};
+use tidegate_http::{environment, innermost};
 
 /// Makes a provider that shares no cached state with an earlier provider.
 pub(super) type NewProvider = Arc<dyn Fn() -> BoxFuture<'static, SharedCredentialsProvider> + Send + Sync>;

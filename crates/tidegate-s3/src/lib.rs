@@ -1,7 +1,10 @@
 //! Amazon S3, and stores that speak its protocol.
 //!
-//! Requests are signed with `aws-sigv4` and sent over HTTP/1.1. This module does not retry. The checksum of bytes in
+//! Requests are signed with `aws-sigv4` and sent over HTTP/1.1. Nothing is retried here. The checksum of bytes in
 //! memory is sent in a header; bytes of a file are streamed, and their checksum follows in a trailer.
+//!
+//! Programs use the crate `tidegate`, which re-exports what they need. This crate is for Tidegate's own crates, and its items
+//! may change with every version.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the documentation is for those who change this crate")]
 
@@ -17,9 +20,8 @@ use http::{HeaderMap, Method, header};
 use tidegate_core::backend::{
     AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, BulkDelete, Capabilities, Copied,
     CopySource, Entry, Fault, FaultKind, Feature, FeatureSet, Held, Info, Lifecycle, Listing, OpenSession,
-    Parts, Presign, ServerCopy, Session, Versioning, WriteOptions,
+    Parts, Presign, ServerCopy, Session, Versioning, WriteOptions, not_removed, replaced,
 };
-use tidegate_core::backend::{not_removed, replaced};
 use tidegate_core::memory::payload::Payload;
 use tidegate_core::types::object::Object;
 use tidegate_http::answer::BodyKind;

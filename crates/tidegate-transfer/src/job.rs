@@ -35,16 +35,18 @@ mod success;
 #[cfg(test)]
 mod tests;
 mod work_path;
+mod writer;
 
 use tidegate::{ErrorKind, Store};
 
 pub use abort::JobAbort;
-pub use attempt::{AttemptAbort, TaskAttempt, TaskWriter};
+pub use attempt::{AttemptAbort, TaskAttempt};
 pub use commit::CommittedJob;
 pub use error::JobError;
 pub use roll_forward::{FoundJob, JobOutcome, abandon_unfinished, roll_forward};
 pub use set_up::SetUpJob;
 pub use success::{SUCCESS, last_completed};
+pub use writer::TaskWriter;
 
 /// The result of an operation on a job.
 pub type Result<T = (), E = JobError> = std::result::Result<T, E>;

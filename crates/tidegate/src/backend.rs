@@ -1,8 +1,8 @@
 //! The interface between the engine and a store: small traits, and one module for each kind of store.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
-//! [`BucketCheck`], [`Directories`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the
-//! store's protocol has.
+//! [`BucketCheck`], [`Directories`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says
+//! what the store's protocol has.
 
 #[cfg(test)]
 mod behaviour;

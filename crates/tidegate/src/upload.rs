@@ -37,7 +37,7 @@ mod writer;
 
 pub use crate::engine::aborts::Unsettled;
 pub use builder::{Producer, WriterBuilder};
-pub(crate) use commit::{abandon, abandon_unknown, check, commit};
+pub(crate) use commit::{abandon, abandon_unknown, check, commit, is_published};
 pub use copy::CopyBuilder;
 pub use exact::WrongSize;
 pub use journal::{ClaimedUpload, Resumed};

@@ -16,7 +16,7 @@ use crate::call::{Reply, start};
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::jvm;
-use crate::wire::Encoder;
+use crate::wire;
 
 /// The engine and the runtime of its calls, shared by all that came from it.
 pub(crate) struct Running {
@@ -103,11 +103,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_usage(
             let usage = Handle::engine(engine)?.tide.usage();
             let figures =
                 [usage.total, usage.held, usage.half_filled, usage.peak, usage.waiting as u64, usage.spooled];
-            let mut to = Encoder::default();
-            for figure in figures {
-                to.number(i64::try_from(figure).unwrap_or(i64::MAX));
-            }
-            Ok(Array::new(env, &to.bytes))
+            let figures = wire::encoded(|to| figures.into_iter().for_each(|figure| to.count(figure)));
+            Ok(Array::new(env, &figures))
         })
     }
 }

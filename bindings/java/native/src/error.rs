@@ -4,9 +4,10 @@ use std::any::Any;
 use std::time::Duration;
 
 use tidegate::ErrorKind;
+use tidegate_transfer::job::JobError;
 
 use crate::jvm;
-use crate::wire::Encoder;
+use crate::wire::{self, Encoder};
 
 /// A call that failed. `kind` is the name of the library's kind, or of one of those that Java has beside them: `panic`,
 /// `forked`, `cancelled`.
@@ -75,9 +76,7 @@ impl Failure {
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {
-        let mut to = Encoder::default();
-        self.encode(&mut to);
-        to.bytes
+        wire::encoded(|to| self.encode(to))
     }
 
     /// As `TidegateException` reads it.
@@ -89,7 +88,7 @@ impl Failure {
         to.text(&parts.object);
         to.optional(parts.remedy.as_deref());
         to.number(parts.attempts.into());
-        to.number(i64::try_from(parts.elapsed.as_millis()).unwrap_or(i64::MAX));
+        to.count(parts.elapsed.as_millis());
         to.number(parts.is_unreachable.into());
     }
 }
@@ -106,6 +105,18 @@ impl From<tidegate::Error> for Failure {
             elapsed: error.elapsed(),
             is_unreachable: error.is_unreachable(),
         }))
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        let (kind, object, message) = (error.kind(), error.object().to_owned(), error.to_string());
+        let parts = match error {
+            JobError::Store(error) => return error.into(),
+            JobError::CannotComplete { error, .. } => Self::from(error).0,
+            _ => Self::of(kind, "", "").0,
+        };
+        Self(Box::new(Parts { object, message, ..*parts }))
     }
 }
 

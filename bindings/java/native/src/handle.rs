@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use jni_sys::{JNIEnv, jclass};
+use tidegate_transfer::job::TaskAttempt;
 
 use crate::border;
 use crate::engine::Shared;
@@ -21,6 +22,7 @@ pub(crate) enum Handle {
     Reader(Box<OpenReader>),
     List(OpenList),
     Unfinished(Unfinished),
+    Attempt(Arc<TaskAttempt>),
 }
 
 impl Handle {
@@ -85,9 +87,17 @@ impl Handle {
             _ => Err(wrong()),
         }
     }
+
+    pub(crate) unsafe fn attempt<'a>(handle: i64) -> Outcome<&'a Arc<TaskAttempt>> {
+        // SAFETY: the caller promises it.
+        match unsafe { Self::of(handle) } {
+            Self::Attempt(attempt) => Ok(attempt),
+            _ => Err(wrong()),
+        }
+    }
 }
 
-fn wrong() -> Failure {
+pub(crate) fn wrong() -> Failure {
     Failure::invalid("a native method got a handle of another kind than its own")
 }
 
@@ -102,7 +112,11 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_free(env: *mut JNIEnv, _: 
                 Handle::Writer(writer) => writer.discard(),
                 Handle::Reader(reader) => reader.close(),
                 // They end when the last call of them does.
-                Handle::Engine(_) | Handle::Store(_) | Handle::List(_) | Handle::Unfinished(_) => {}
+                Handle::Engine(_)
+                | Handle::Store(_)
+                | Handle::List(_)
+                | Handle::Unfinished(_)
+                | Handle::Attempt(_) => {}
             }
             Ok(())
         })

@@ -15,6 +15,7 @@ mod call;
 mod engine;
 mod error;
 mod handle;
+mod job;
 mod jvm;
 mod list;
 mod object;
@@ -29,7 +30,7 @@ mod wire;
 mod writer;
 
 /// The version of what `Native` and this library agree on: a class of another version refuses this library.
-const ABI: i32 = 2;
+const ABI: i32 = 3;
 
 /// `Native.abi`.
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@ use crate::engine::Shared;
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::object::encode;
-use crate::wire::Encoder;
+use crate::wire;
 
 /// The most entries of a page: as many as most stores list in one.
 const PAGE: usize = 1000;
@@ -72,24 +72,24 @@ impl Rest {
 
 /// As `Listing` in Java reads them: what each is (an object, a prefix, something else), its key or the object.
 fn encoded(entries: &[Entry]) -> Vec<u8> {
-    let mut to = Encoder::default();
-    for entry in entries {
-        match entry {
-            Entry::Object(object) => {
-                to.number(0);
-                encode(object, &mut to);
-            }
-            Entry::Prefix(_) => {
-                to.number(1);
-                to.text(entry.key());
-            }
-            _ => {
-                to.number(2);
-                to.text(entry.key());
+    wire::encoded(|to| {
+        for entry in entries {
+            match entry {
+                Entry::Object(object) => {
+                    to.number(0);
+                    encode(object, to);
+                }
+                Entry::Prefix(_) => {
+                    to.number(1);
+                    to.text(entry.key());
+                }
+                _ => {
+                    to.number(2);
+                    to.text(entry.key());
+                }
             }
         }
-    }
-    to.bytes
+    })
 }
 
 /// `Native.openList`: gives a handle, and sends nothing yet.

@@ -6,7 +6,7 @@ use tidegate::Object;
 use tidegate::object::Encryption;
 
 use crate::error::Outcome;
-use crate::wire::{Decoder, Encoder};
+use crate::wire::{self, Decoder, Encoder};
 
 /// As `ObjectInfo` reads it: key, size, time, tags of its content, then texts by name, then user metadata.
 pub(crate) fn encode(object: &Object, to: &mut Encoder) {
@@ -55,9 +55,7 @@ fn modified(object: &Object) -> Option<i64> {
 }
 
 pub(crate) fn encoded(object: &Object) -> Vec<u8> {
-    let mut to = Encoder::default();
-    encode(object, &mut to);
-    to.bytes
+    wire::encoded(|to| encode(object, to))
 }
 
 /// As much of an object as tells its contents from others', as `ObjectInfo` writes it.

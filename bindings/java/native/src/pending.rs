@@ -7,12 +7,11 @@ use tidegate::checksum::Checksum;
 use tidegate::upload::{Pending, Resumable};
 
 use crate::border::{self, Array};
-use crate::call::{Reply, start};
-use crate::error::Outcome;
+use crate::call::Reply;
 use crate::handle::Handle;
-use crate::store::described;
-use crate::wire::Encoder;
-use crate::writer::{InCall, OpenWriter};
+use crate::store::{about, described, ended};
+use crate::wire::{self, Encoder};
+use crate::writer::{OpenWriter, during};
 
 /// As `Unpublished` in Java reads them.
 fn encode(
@@ -27,11 +26,10 @@ fn encode(
     to.text(json);
     to.text(url);
     to.text(key);
-    to.number(i64::try_from(checksum.covers()).unwrap_or(i64::MAX));
+    to.count(checksum.covers());
     to.text(checksum.algorithm().name());
     to.text(&checksum.base64());
-    let until = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    to.number(i64::try_from(until).unwrap_or(i64::MAX));
+    to.count(until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
     to.optional(warning);
 }
 
@@ -40,15 +38,13 @@ pub(crate) fn encode_pending(of: &Pending, to: &mut Encoder) {
 }
 
 fn pending(of: &Pending) -> Vec<u8> {
-    let mut to = Encoder::default();
-    encode_pending(of, &mut to);
-    to.bytes
+    wire::encoded(|to| encode_pending(of, to))
 }
 
 fn point(of: &Resumable) -> Vec<u8> {
-    let mut to = Encoder::default();
-    encode(&of.to_json(), of.url(), of.key(), of.checksum(), of.until(), of.warning(), &mut to);
-    to.bytes
+    wire::encoded(|to| {
+        encode(&of.to_json(), of.url(), of.key(), of.checksum(), of.until(), of.warning(), to);
+    })
 }
 
 /// The lifetime that a caller asks for; a negative number stands for none.
@@ -68,20 +64,10 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_prepare(
     // SAFETY: the JVM calls this, with a handle whose Java object is reachable. So it is with all functions below, and
     // their references are those of byte arrays.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                let prepare = in_call.take()?.prepare();
-                let prepare = match lifetime(millis) {
-                    Some(lifetime) => prepare.lifetime(lifetime),
-                    None => prepare,
-                };
-                let prepared = prepare.await?;
-                in_call.keep();
-                Ok(Reply::bytes(pending(&prepared)))
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            let prepared = in_call.take()?.prepare().lifetime(lifetime(millis)).await?;
+            in_call.keep();
+            Ok(Reply::bytes(pending(&prepared)))
         })
     }
 }
@@ -97,21 +83,11 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_persist(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                let persist = in_call.writer()?.persist();
-                let persist = match lifetime(millis) {
-                    Some(lifetime) => persist.lifetime(lifetime),
-                    None => persist,
-                };
-                let persisted = persist.await;
-                // After an error the library's writer knows whether it goes on.
-                in_call.keep();
-                Ok(Reply::bytes(point(&persisted?)))
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            let persisted = in_call.writer()?.persist().lifetime(lifetime(millis)).await;
+            // After an error the library's writer knows whether it goes on.
+            in_call.keep();
+            Ok(Reply::bytes(point(&persisted?)))
         })
     }
 }
@@ -157,12 +133,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_commit(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let pending = Pending::from_json(&border::text(env, json)?)?;
-            let of = store.store.clone();
-            store.start(token, async move { Ok(described(&of.commit(&pending).await?)) });
-            Ok(())
+        about(env, store, token, json, |store, json| async move {
+            Ok(described(&store.commit(&Pending::from_json(&json)?).await?))
         })
     }
 }
@@ -179,17 +151,12 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abandon(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (json, of) = (border::text(env, json)?, store.store.clone());
-            if is_point {
-                let point = Resumable::from_json(&json)?;
-                store.start(token, async move { ended(of.abandon(&point).await) });
+        about(env, store, token, json, |store, json| async move {
+            ended(if is_point {
+                store.abandon(&Resumable::from_json(&json)?).await
             } else {
-                let pending = Pending::from_json(&json)?;
-                store.start(token, async move { ended(of.abandon(&pending).await) });
-            }
-            Ok(())
+                store.abandon(&Pending::from_json(&json)?).await
+            })
         })
     }
 }
@@ -227,17 +194,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_forget(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let point = Resumable::from_json(&border::text(env, json)?)?;
-            let of = store.store.clone();
-            store.start(token, async move { ended(of.forget(&point).await) });
-            Ok(())
+        about(env, store, token, json, |store, json| async move {
+            ended(store.forget(&Resumable::from_json(&json)?).await)
         })
     }
-}
-
-/// The end of a call that gives nothing.
-pub(crate) fn ended(result: tidegate::Result<()>) -> Outcome<Reply> {
-    Ok(result.map(|()| Reply::default())?)
 }

@@ -5,17 +5,16 @@ use std::sync::Arc;
 use jni_sys::{JNIEnv, jclass};
 use tidegate::Store;
 use tidegate::recover::{LeftUpload, Resumed};
-use tokio::runtime::Handle as Runtimes;
 use tokio_util::sync::CancellationToken;
 
 use crate::border;
 use crate::call::{Reply, start};
 use crate::engine::Shared;
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
 use crate::handle::Handle;
 use crate::object::encoded;
-use crate::store::described;
-use crate::wire::Encoder;
+use crate::store::{described, ended};
+use crate::wire::{self, Encoder};
 use crate::writer::OpenWriter;
 
 pub(crate) struct Unfinished {
@@ -24,31 +23,12 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Carries out `work` on a thread of its own, because the compiler cannot prove that the library's futures of recovery
-    /// may change threads. An interrupt cancels the work.
-    fn start<F>(&self, token: i64, work: impl FnOnce(Arc<LeftUpload>) -> F + Send + 'static)
+    /// A call of this upload, which only an interrupt cancels.
+    fn start<F>(&self, token: i64, work: impl FnOnce(Arc<LeftUpload>) -> F)
     where
-        F: Future<Output = Outcome<Reply>>,
+        F: Future<Output = Outcome<Reply>> + Send + 'static,
     {
-        let upload = self.upload.clone();
-        start(&self.shared, token, &CancellationToken::new(), async move {
-            let is_dropped = CancellationToken::new();
-            let _dropped = is_dropped.clone().drop_guard();
-            let runtime = Runtimes::current();
-            let thread = tokio::task::spawn_blocking(move || {
-                runtime.block_on(async {
-                    tokio::select! {
-                        ended = work(upload) => ended,
-                        () = is_dropped.cancelled() => Err(Failure::cancelled()),
-                    }
-                })
-            });
-            match thread.await {
-                Ok(ended) => ended,
-                Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-                Err(_) => Err(Failure::closed("", "the engine has ended")),
-            }
-        });
+        start(&self.shared, token, &CancellationToken::new(), work(self.upload.clone()));
     }
 
     /// As `UnfinishedUpload` in Java reads it.
@@ -57,7 +37,7 @@ impl Unfinished {
         to.text(upload.id());
         to.optional(upload.url().as_deref());
         to.optional(upload.problem().map(ToString::to_string).as_deref());
-        to.number(i64::try_from(upload.length()).unwrap_or(i64::MAX));
+        to.count(upload.length());
         to.number(upload.is_finished().into());
         to.number(Handle::Unfinished(self).into_java());
     }
@@ -86,11 +66,12 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_recover(
             let shared = Handle::engine(engine)?.clone();
             let tide = shared.tide.clone();
             start(&shared.clone(), token, &CancellationToken::new(), async move {
-                let mut to = Encoder::default();
-                for upload in tide.recover().await? {
-                    Unfinished { shared: shared.clone(), upload: upload.into() }.encode(&mut to);
-                }
-                Ok(Reply::bytes(to.bytes))
+                let uploads = tide.recover().await?;
+                Ok(Reply::bytes(wire::encoded(|to| {
+                    for upload in uploads {
+                        Unfinished { shared: shared.clone(), upload: upload.into() }.encode(to);
+                    }
+                })))
             });
             Ok(())
         })
@@ -164,10 +145,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_forgetUnfinished(
     // SAFETY: as above.
     unsafe {
         border::call(env, |_| {
-            Handle::unfinished(upload)?.start(token, |upload| async move {
-                upload.forget().await?;
-                Ok(Reply::default())
-            });
+            Handle::unfinished(upload)?.start(token, |upload| async move { ended(upload.forget().await) });
             Ok(())
         })
     }

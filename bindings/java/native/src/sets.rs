@@ -9,31 +9,26 @@ use tidegate::upload::Pending;
 
 use crate::border::{self, Array};
 use crate::call::Reply;
-use crate::error::{Failure, Outcome};
+use crate::error::Failure;
 use crate::handle::Handle;
 use crate::object::encode;
-use crate::pending::{encode_pending, ended, lifetime};
-use crate::wire::Encoder;
+use crate::pending::{encode_pending, lifetime};
+use crate::store::{about, ended};
+use crate::wire;
 use crate::writer::InCall;
 
 /// As `Manifest` in Java reads it.
 fn encoded(manifest: &Manifest) -> Vec<u8> {
-    let mut to = Encoder::default();
-    to.text(&manifest.to_json());
-    to.text(manifest.url());
-    to.text(manifest.pointer());
-    for pending in manifest.pending() {
-        encode_pending(pending, &mut to);
-    }
-    to.bytes
+    wire::encoded(|to| {
+        to.text(&manifest.to_json());
+        to.text(manifest.url());
+        to.text(manifest.pointer());
+        manifest.pending().iter().for_each(|pending| encode_pending(pending, to));
+    })
 }
 
 fn objects(objects: &[Object]) -> Reply {
-    let mut to = Encoder::default();
-    for object in objects {
-        encode(object, &mut to);
-    }
-    Reply::bytes(to.bytes)
+    Reply::bytes(wire::encoded(|to| objects.iter().for_each(|object| encode(object, to))))
 }
 
 /// `Native.manifest`: the set of pending uploads, each as JSON.
@@ -94,11 +89,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_prepareAll(
                 calls.push(InCall::begin(open)?);
             }
             for call in &mut calls {
-                let upload = call.take()?.prepare();
-                uploads.push(match lifetime(millis) {
-                    Some(lifetime) => upload.lifetime(lifetime),
-                    None => upload,
-                });
+                uploads.push(call.take()?.prepare().lifetime(lifetime(millis)));
             }
             // One that never ends: a set without writers is for the library to refuse.
             discards.push(std::future::pending().boxed());
@@ -128,12 +119,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_commitAll(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let manifest = Manifest::from_json(&border::text(env, json)?)?;
-            let of = store.store.clone();
-            store.start(token, async move { Ok(objects(&of.commit_all(&manifest).await?)) });
-            Ok(())
+        about(env, store, token, json, |store, json| async move {
+            Ok(objects(&store.commit_all(&Manifest::from_json(&json)?).await?))
         })
     }
 }
@@ -149,13 +136,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_rollForward(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (pointer, of) = (border::text(env, pointer)?, store.store.clone());
-            store.start(token, async move {
-                Ok(of.roll_forward(&pointer).await?.as_deref().map(objects).unwrap_or_default())
-            });
-            Ok(())
+        about(env, store, token, pointer, |store, pointer| async move {
+            Ok(store.roll_forward(&pointer).await?.as_deref().map(objects).unwrap_or_default())
         })
     }
 }
@@ -171,12 +153,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abandonAll(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let manifest = Manifest::from_json(&border::text(env, json)?)?;
-            let of = store.store.clone();
-            store.start(token, async move { ended(of.abandon_all(&manifest).await) });
-            Ok(())
+        about(env, store, token, json, |store, json| async move {
+            ended(store.abandon_all(&Manifest::from_json(&json)?).await)
         })
     }
 }
@@ -193,19 +171,14 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abandonSet(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (pointer, of) = (border::text(env, pointer)?, store.store.clone());
-            store.start(token, async move { abandoned(&of.abandon_set(&pointer).await?) });
-            Ok(())
+        about(env, store, token, pointer, |store, pointer| async move {
+            Ok(abandoned(&store.abandon_set(&pointer).await?))
         })
     }
 }
 
-fn abandoned(set: &tidegate::store::AbandonedSet) -> Outcome<Reply> {
-    let mut to = Encoder::default();
-    for pending in set.visible.iter().chain(&set.abandoned) {
-        encode_pending(pending, &mut to);
-    }
-    Ok(Reply { value: set.visible.len() as i64, ..Reply::bytes(to.bytes) })
+fn abandoned(set: &tidegate::store::AbandonedSet) -> Reply {
+    let all = set.visible.iter().chain(&set.abandoned);
+    let all = wire::encoded(|to| all.for_each(|pending| encode_pending(pending, to)));
+    Reply { value: set.visible.len() as i64, ..Reply::bytes(all) }
 }

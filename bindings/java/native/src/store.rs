@@ -14,7 +14,7 @@ use crate::engine::Shared;
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::object::{encode, encoded};
-use crate::wire::Encoder;
+use crate::wire;
 
 pub(crate) struct OpenStore {
     pub(crate) shared: Shared,
@@ -26,6 +26,35 @@ impl OpenStore {
     pub(crate) fn start(&self, token: i64, work: impl Future<Output = Outcome<Reply>> + Send + 'static) {
         start(&self.shared, token, &CancellationToken::new(), work);
     }
+}
+
+/// Has a store carry out `work`, which is given a text of the caller's.
+///
+/// # Safety
+/// `env` is what the JVM passed to this native method, `store` is a handle whose Java object is reachable, and `text` is
+/// null or a live reference to a byte array.
+pub(crate) unsafe fn about<F>(
+    env: *mut JNIEnv,
+    store: i64,
+    token: i64,
+    text: jbyteArray,
+    work: impl FnOnce(Store, String) -> F,
+) where
+    F: Future<Output = Outcome<Reply>> + Send + 'static,
+{
+    // SAFETY: the caller promises it.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            store.start(token, work(store.store.clone(), border::text(env, text)?));
+            Ok(())
+        })
+    }
+}
+
+/// The end of a call that gives nothing.
+pub(crate) fn ended(result: tidegate::Result<()>) -> Outcome<Reply> {
+    Ok(result.map(|()| Reply::default())?)
 }
 
 pub(crate) fn described(object: &Object) -> Reply {
@@ -54,6 +83,24 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_openStore(
                 Ok(Reply::number(Handle::Store(OpenStore { shared: of, store }).into_java()))
             });
             Ok(())
+        })
+    }
+}
+
+/// `Native.within`: gives a handle of the part of the store below a prefix.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_within(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    prefix: jbyteArray,
+) -> i64 {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |env| {
+            let of = Handle::store(store)?;
+            let store = of.store.within(&border::text(env, prefix)?);
+            Ok(Handle::Store(OpenStore { shared: of.shared.clone(), store }).into_java())
         })
     }
 }
@@ -115,12 +162,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_get(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (key, of) = (border::text(env, key)?, store.store.clone());
-            store.start(token, async move { Ok(Reply::bytes(of.get(key).await?)) });
-            Ok(())
-        })
+        about(env, store, token, key, |store, key| async move { Ok(Reply::bytes(store.get(key).await?)) })
     }
 }
 
@@ -135,12 +177,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_stat(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (key, of) = (border::text(env, key)?, store.store.clone());
-            store.start(token, async move { Ok(described(&of.head(&key).await?)) });
-            Ok(())
-        })
+        about(env, store, token, key, |store, key| async move { Ok(described(&store.head(&key).await?)) })
     }
 }
 
@@ -155,13 +192,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_find(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (key, of) = (border::text(env, key)?, store.store.clone());
-            store.start(token, async move {
-                Ok(of.find(&key).await?.as_ref().map(described).unwrap_or_default())
-            });
-            Ok(())
+        about(env, store, token, key, |store, key| async move {
+            Ok(store.find(&key).await?.as_ref().map(described).unwrap_or_default())
         })
     }
 }
@@ -177,11 +209,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_exists(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (key, of) = (border::text(env, key)?, store.store.clone());
-            store.start(token, async move { Ok(Reply::number(of.exists(&key).await?.into())) });
-            Ok(())
+        about(env, store, token, key, |store, key| async move {
+            Ok(Reply::number(store.exists(&key).await?.into()))
         })
     }
 }
@@ -196,17 +225,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_delete(
     key: jbyteArray,
 ) {
     // SAFETY: as above.
-    unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let (key, of) = (border::text(env, key)?, store.store.clone());
-            store.start(token, async move {
-                of.delete(&key).await?;
-                Ok(Reply::default())
-            });
-            Ok(())
-        })
-    }
+    unsafe { about(env, store, token, key, |store, key| async move { ended(store.delete(&key).await) }) }
 }
 
 /// `Native.deleteAll`: gives how many keys have no object any more, and each other key with its failure.
@@ -224,12 +243,14 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_deleteAll(
             let store = Handle::store(store)?;
             let removals = store.store.delete_many(border::texts(env, keys)?);
             store.start(token, async move {
-                let (report, mut failed) = (removals.await, Encoder::default());
-                for (key, error) in report.failed {
-                    failed.optional(key.as_deref());
-                    Failure::from(error).encode(&mut failed);
-                }
-                Ok(Reply { value: report.deleted as i64, ..Reply::bytes(failed.bytes) })
+                let report = removals.await;
+                let failed = wire::encoded(|to| {
+                    for (key, error) in report.failed {
+                        to.optional(key.as_deref());
+                        Failure::from(error).encode(to);
+                    }
+                });
+                Ok(Reply { value: report.deleted as i64, ..Reply::bytes(failed) })
             });
             Ok(())
         })
@@ -306,12 +327,13 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_download(
             let download =
                 border::options(env, options)?.download(store.store.download(key, path))?.on_warning(warn);
             store.start(token, async move {
-                let mut to = Encoder::default();
-                encode(&download.await?, &mut to);
-                for warning in &*warnings.lock().unwrap_or_else(PoisonError::into_inner) {
-                    to.text(warning);
-                }
-                Ok(Reply::bytes(to.bytes))
+                let object = download.await?;
+                Ok(Reply::bytes(wire::encoded(|to| {
+                    encode(&object, to);
+                    for warning in &*warnings.lock().unwrap_or_else(PoisonError::into_inner) {
+                        to.text(warning);
+                    }
+                })))
             });
             Ok(())
         })

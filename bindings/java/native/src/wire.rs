@@ -3,9 +3,15 @@
 
 use crate::error::{Failure, Outcome};
 
-#[derive(Default)]
 pub(crate) struct Encoder {
-    pub(crate) bytes: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+/// The bytes that `write` encodes.
+pub(crate) fn encoded(write: impl FnOnce(&mut Encoder)) -> Vec<u8> {
+    let mut to = Encoder { bytes: Vec::new() };
+    write(&mut to);
+    to.bytes
 }
 
 impl Encoder {
@@ -13,9 +19,20 @@ impl Encoder {
         self.bytes.extend(number.to_be_bytes());
     }
 
+    /// The largest number of Java stands for a larger count.
+    pub(crate) fn count(&mut self, count: impl TryInto<i64>) {
+        self.number(count.try_into().unwrap_or(i64::MAX));
+    }
+
     pub(crate) fn text(&mut self, text: &str) {
         self.number(text.len() as i64);
         self.bytes.extend(text.as_bytes());
+    }
+
+    /// Their number, and each.
+    pub(crate) fn texts(&mut self, texts: &[String]) {
+        self.count(texts.len());
+        texts.iter().for_each(|text| self.text(text));
     }
 
     /// A length of -1 stands for no text.

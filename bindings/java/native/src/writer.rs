@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jobject};
 use tidegate::{ErrorKind, Strategy, Writer};
+use tidegate_transfer::job::TaskWriter;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -15,15 +16,81 @@ use crate::buffer::Buffer;
 use crate::call::{Reply, start};
 use crate::engine::Shared;
 use crate::error::{Failure, Outcome};
-use crate::handle::Handle;
+use crate::handle::{Handle, wrong};
 use crate::store::described;
-use crate::wire::Encoder;
+use crate::wire;
+
+/// What writes. Both take bytes, are aborted and discarded alike; each ends in its own way.
+pub(crate) enum AnyWriter {
+    Object(Writer),
+    TaskFile(TaskWriter),
+}
+
+impl From<Writer> for AnyWriter {
+    fn from(writer: Writer) -> Self {
+        Self::Object(writer)
+    }
+}
+
+impl From<TaskWriter> for AnyWriter {
+    fn from(writer: TaskWriter) -> Self {
+        Self::TaskFile(writer)
+    }
+}
+
+impl AnyWriter {
+    fn position(&self) -> u64 {
+        match self {
+            Self::Object(writer) => writer.position(),
+            Self::TaskFile(writer) => writer.position(),
+        }
+    }
+
+    /// No file of a task has a journal: `TaskAttempt::writer` refuses that.
+    fn is_journaled(&self) -> bool {
+        matches!(self, Self::Object(writer) if writer.strategy() == Strategy::Journal)
+    }
+
+    /// Takes as many bytes as there is room for, and says how many.
+    fn take_some(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let Self::Object(writer) = self else { return Ok(0) };
+        let mut taken = 0;
+        while taken < bytes.len() {
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(&mut *writer).poll_write(&mut context, &bytes[taken..]) {
+                Poll::Ready(more) => taken += more?,
+                Poll::Pending => break,
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Takes all of `bytes`; with a journal, they are durable then.
+    async fn take_all(&mut self, bytes: Vec<u8>) -> Outcome {
+        match self {
+            Self::Object(writer) => {
+                writer.write_all(&bytes).await?;
+                writer.flush().await?;
+            }
+            Self::TaskFile(writer) => writer.write_bytes(bytes.into()).await?,
+        }
+        Ok(())
+    }
+
+    async fn abort(self) -> Outcome {
+        match self {
+            Self::Object(writer) => writer.abort().await?,
+            Self::TaskFile(writer) => writer.abort().await?,
+        }
+        Ok(())
+    }
+}
 
 pub(crate) struct OpenWriter {
     pub(crate) shared: Shared,
     url: String,
     /// `None` once it has ended or failed.
-    writer: Arc<Mutex<Option<Writer>>>,
+    writer: Arc<Mutex<Option<AnyWriter>>>,
     state: StdMutex<State>,
     pub(crate) cancel: CancellationToken,
     is_journaled: bool,
@@ -41,18 +108,18 @@ enum State {
 
 impl OpenWriter {
     /// A writer for Java: gives the handle, and where the writer begins.
-    pub(crate) fn reply(shared: &Shared, writer: Writer, url: String) -> Reply {
-        let mut position = Encoder::default();
-        position.number(i64::try_from(writer.position()).unwrap_or(i64::MAX));
+    pub(crate) fn reply(shared: &Shared, writer: impl Into<AnyWriter>, url: String) -> Reply {
+        let writer = writer.into();
+        let position = wire::encoded(|to| to.count(writer.position()));
         let open = Self {
             shared: shared.clone(),
             url,
             state: StdMutex::new(State::Whole),
             cancel: CancellationToken::new(),
-            is_journaled: writer.strategy() == Strategy::Journal,
+            is_journaled: writer.is_journaled(),
             writer: Arc::new(Mutex::new(Some(writer))),
         };
-        Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position.bytes) }
+        Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position) }
     }
 
     /// Drops the writer: the upload is aborted in the background. A call that is under way ends, and drops it.
@@ -92,7 +159,7 @@ impl OpenWriter {
 /// with it: the call has failed, was cancelled or panicked, and bytes may be missing.
 pub(crate) struct InCall {
     open: Arc<OpenWriter>,
-    writer: OwnedMutexGuard<Option<Writer>>,
+    writer: OwnedMutexGuard<Option<AnyWriter>>,
     is_whole: bool,
 }
 
@@ -113,14 +180,37 @@ impl InCall {
         Ok(Self { open: open.clone(), writer, is_whole: false })
     }
 
-    pub(crate) fn writer(&mut self) -> Outcome<&mut Writer> {
+    fn any(&mut self) -> Outcome<&mut AnyWriter> {
         let open = &self.open;
         self.writer.as_mut().ok_or_else(|| open.ended())
     }
 
-    /// Takes the writer, for a call that ends it.
-    pub(crate) fn take(&mut self) -> Outcome<Writer> {
+    /// The writer of an object.
+    pub(crate) fn writer(&mut self) -> Outcome<&mut Writer> {
+        match self.any()? {
+            AnyWriter::Object(writer) => Ok(writer),
+            AnyWriter::TaskFile(_) => Err(wrong()),
+        }
+    }
+
+    fn take_any(&mut self) -> Outcome<AnyWriter> {
         self.writer.take().ok_or_else(|| self.open.ended())
+    }
+
+    /// Takes the writer of an object, for a call that ends it.
+    pub(crate) fn take(&mut self) -> Outcome<Writer> {
+        match self.take_any()? {
+            AnyWriter::Object(writer) => Ok(writer),
+            AnyWriter::TaskFile(_) => Err(wrong()),
+        }
+    }
+
+    /// Takes the writer of a task's file, for a call that ends it.
+    pub(crate) fn take_task_file(&mut self) -> Outcome<TaskWriter> {
+        match self.take_any()? {
+            AnyWriter::TaskFile(writer) => Ok(writer),
+            AnyWriter::Object(_) => Err(wrong()),
+        }
     }
 
     /// The call has left the writer whole, or ended it as it should.
@@ -140,6 +230,24 @@ impl Drop for InCall {
             let _entered = self.open.shared.runtime.enter();
             drop(self.writer.take());
         }
+    }
+}
+
+/// Has the engine carry out `work`, a call that has a writer to itself.
+///
+/// # Safety
+/// `env` is what the JVM passed to this native method, and `writer` is a handle whose Java object is reachable.
+pub(crate) unsafe fn during<F>(env: *mut JNIEnv, writer: i64, token: i64, work: impl FnOnce(InCall) -> F)
+where
+    F: Future<Output = Outcome<Reply>> + Send + 'static,
+{
+    // SAFETY: the caller promises it.
+    unsafe {
+        border::call(env, |_| {
+            let open = Handle::writer(writer)?;
+            start(&open.shared, token, &open.cancel, work(InCall::begin(open)?));
+            Ok(())
+        })
     }
 }
 
@@ -199,18 +307,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_tryWrite(
             let mut taken = 0;
             if !open.is_journaled {
                 let _entered = open.shared.runtime.enter();
-                let taken_by = in_call.writer()?;
-                taken = buffer.give(env, |bytes| {
-                    let mut taken = 0;
-                    while taken < bytes.len() {
-                        let mut context = Context::from_waker(Waker::noop());
-                        match Pin::new(&mut *taken_by).poll_write(&mut context, &bytes[taken..]) {
-                            Poll::Ready(more) => taken += more?,
-                            Poll::Pending => break,
-                        }
-                    }
-                    Ok::<_, std::io::Error>(taken)
-                })?;
+                let taken_by = in_call.any()?;
+                taken = buffer.give(env, |bytes| taken_by.take_some(bytes))?;
                 // The caller learns how many bytes were taken: the library need not ask for that before it publishes.
                 let _ = taken_by.position();
             }
@@ -240,10 +338,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_write(
             let bytes = Buffer::new(env, array, direct, from, length)?.copied(env);
             let mut in_call = InCall::begin(open)?;
             start(&open.shared, token, &open.cancel, async move {
-                let taken_by = in_call.writer()?;
-                taken_by.write_all(&bytes).await?;
-                // With a journal, the bytes are durable when a write returns.
-                taken_by.flush().await?;
+                in_call.any()?.take_all(bytes).await?;
                 in_call.keep();
                 Ok(Reply::default())
             });
@@ -262,16 +357,11 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_sync(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                let synced = in_call.writer()?.sync().await;
-                // Without a journal a sync is refused, and the writer goes on.
-                in_call.keep();
-                Ok(Reply::number(i64::try_from(synced?).unwrap_or(i64::MAX)))
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            let synced = in_call.writer()?.sync().await;
+            // Without a journal a sync is refused, and the writer goes on.
+            in_call.keep();
+            Ok(Reply::number(i64::try_from(synced?).unwrap_or(i64::MAX)))
         })
     }
 }
@@ -286,23 +376,18 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_finish(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                let writer = in_call.take()?;
-                // So it stays if this call is cancelled or panics.
-                *in_call.open.state() = State::Unknown;
-                let finished = writer.finish().await;
-                *in_call.open.state() = match &finished {
-                    Ok(_) => State::Whole,
-                    Err(error) if error.kind() == ErrorKind::Uncertain => State::Unknown,
-                    Err(_) => State::Failed,
-                };
-                in_call.keep();
-                Ok(described(&finished?))
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            let writer = in_call.take()?;
+            // So it stays if this call is cancelled or panics.
+            *in_call.open.state() = State::Unknown;
+            let finished = writer.finish().await;
+            *in_call.open.state() = match &finished {
+                Ok(_) => State::Whole,
+                Err(error) if error.kind() == ErrorKind::Uncertain => State::Unknown,
+                Err(_) => State::Failed,
+            };
+            in_call.keep();
+            Ok(described(&finished?))
         })
     }
 }
@@ -317,15 +402,10 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abort(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |_| {
-            let open = Handle::writer(writer)?;
-            let mut in_call = InCall::begin(open)?;
-            start(&open.shared, token, &open.cancel, async move {
-                in_call.take()?.abort().await?;
-                in_call.keep();
-                Ok(Reply::default())
-            });
-            Ok(())
+        during(env, writer, token, |mut in_call| async move {
+            in_call.take_any()?.abort().await?;
+            in_call.keep();
+            Ok(Reply::default())
         })
     }
 }

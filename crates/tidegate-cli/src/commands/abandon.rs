@@ -22,8 +22,9 @@ use crate::pending_files::{self, PendingAction};
 ///     tidegate abandon --manifest s3://BUCKET/t/snapshot-7.json
 ///
 /// With --job the command gives up distributed jobs below a directory that nobody will commit, with
-/// all that their tasks uploaded; with --id, one of them. A job that is at work fails. A job whose
-/// commit was begun is not given up: `tidegate commit --job` completes it.
+/// all that their tasks uploaded; with --id, one of them. A job that is at work is given up too:
+/// its tasks and its driver fail. A job whose commit was begun is not given up: `tidegate commit
+/// --job` completes it.
 ///
 ///     tidegate abandon --job s3://BUCKET/warehouse/t --id 20261130-7f3a
 #[derive(Debug, clap::Args)]

@@ -23,9 +23,9 @@ use crate::pending_files::{self, PendingAction};
 ///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json 1.json 2.json
 ///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json
 ///
-/// With --job the command brings distributed jobs below a directory to their end, whose drivers
-/// died in the middle of the commit: it publishes the rest of their files, writes _SUCCESS, and
-/// removes what else they left. Jobs that were not begun may be at work, and are left alone.
+/// With --job the command completes every job below a directory whose commit was begun: it
+/// publishes the other files, writes _SUCCESS, and removes the work path. A job whose commit was
+/// not begun may be at work, and is left alone.
 ///
 ///     tidegate commit --job s3://BUCKET/warehouse/t
 #[derive(Debug, clap::Args)]

@@ -12,8 +12,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 
 use super::if_unchanged::{same_or_another, same_or_replaced};
 use super::{

@@ -15,7 +15,7 @@ pub struct OpenSession {
     pub initiator: Option<String>,
     /// Whether the store itself knows that a process is writing to it (a local disk: its file is locked).
     pub in_use: bool,
-    /// Until when it is kept for a commit, if it is a pending upload.
+    /// Until when it is kept for a commit, if it is a pending upload (docs/PENDING.md).
     pub kept_until: Option<SystemTime>,
 }
 

@@ -28,11 +28,9 @@ mod unending;
 
 use file::FileStream;
 pub use file::Ring;
-pub use source::SourceChanged;
-pub use source::{CachedFile, ReadAt, SourceFile};
+pub use source::{CachedFile, ReadAt, SourceChanged, SourceFile};
 pub use spooled::Spooled;
-pub use unending::Giver;
-pub use unending::Unending;
+pub use unending::{Giver, Unending};
 
 /// Slabs that one request is streamed through: the connection holds up to two that it has not sent yet
 /// while the third is read.

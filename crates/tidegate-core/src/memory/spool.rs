@@ -22,8 +22,7 @@ mod stored;
 mod tests;
 
 use directory::Directory;
-pub use disk::DirectoryDisk;
-pub use disk::{Disk, Space};
+pub use disk::{DirectoryDisk, Disk, Space};
 pub use stored::Stored;
 
 /// The spool directories of an engine; clones share them.
@@ -164,7 +163,7 @@ impl Spool {
     }
 
     /// Whether a write is under way.
-    pub fn is_writing(&self) -> bool {
+    pub(crate) fn is_writing(&self) -> bool {
         self.directories.iter().any(|directory| directory.is_writing())
     }
 
@@ -185,7 +184,7 @@ impl Spool {
     }
 
     /// How full each directory is, as part of a sentence.
-    pub fn fullness(&self) -> String {
+    pub(crate) fn fullness(&self) -> String {
         let each: Vec<_> = self.directories.iter().map(|directory| directory.fullness()).collect();
         each.join("; ")
     }

@@ -120,9 +120,14 @@ pub const ERRORS: [(&str, FaultKind); 8] = [
 pub const STRANGE: [&str; 5] =
     ["<LoginPage/>", "<Ok/>", r#"{"message":"login"}"#, "[]", "<!doctype html><html>Please log in</html>"];
 
-/// Answers to a removal and to the question whether the object is there, and whether these two prove that it was removed.
-/// `gone` is the store's own answer that the object is not there, `there` that it is.
-pub fn removals(gone: String, there: String) -> Vec<(String, String, bool)> {
+/// Checks the outcome of removals for answers to the removal and to the question whether the object is there. `gone` is the
+/// store's own answer that the object is not there, `there` that it is. `removes` removes an object at a server that gives the
+/// answers, and returns whether that succeeded.
+pub async fn removals_are_proven<F: Future<Output = bool>>(
+    gone: String,
+    there: String,
+    removes: impl Fn(Box<dyn Fn(&str) -> String + Send + Sync>) -> F,
+) {
     let page = || said("404 Not Found", "content-type: text/html\r\n", "<html>nginx</html>");
     let mut cases = vec![
         (said("204 No Content", "", ""), login_page(), true),
@@ -139,7 +144,12 @@ pub fn removals(gone: String, there: String) -> Vec<(String, String, bool)> {
         cases.push((said("200 OK", "", body), there.clone(), false));
     }
     cases.push((said("200 OK", "", ERRORS[0].0), gone, false));
-    cases
+    for (deleted, head, is_removed) in cases {
+        let shown = format!("{deleted} {head}");
+        let answer =
+            move |asked: &str| if asked.starts_with("delete") { deleted.clone() } else { head.clone() };
+        assert_eq!(removes(Box::new(answer)).await, is_removed, "{shown}");
+    }
 }
 
 /// The value of a request's header.

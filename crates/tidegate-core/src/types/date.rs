@@ -24,7 +24,7 @@ pub fn since_1970(seconds: u64) -> SystemTime {
 }
 
 /// Whether a time is between the years 0 and 9999, which every calendar knows.
-pub fn is_in_calendars(time: SystemTime) -> bool {
+pub(crate) fn is_in_calendars(time: SystemTime) -> bool {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => since < END,
         Err(before) => before.duration() <= BEGIN,

@@ -7,12 +7,11 @@
 
 use std::borrow::Borrow;
 use std::fs::{File, TryLockError};
-use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::process;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::{io, process};
 
 use rustix::io::{FdFlags, dup2, fcntl_setfd};
 

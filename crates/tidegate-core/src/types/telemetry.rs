@@ -104,22 +104,22 @@ pub fn hedge() {
 }
 
 /// Memory of a budget was taken.
-pub fn memory_taken(bytes: u64) {
+pub(crate) fn memory_taken(bytes: u64) {
     gauge!("tidegate_memory_held_bytes").increment(bytes as f64);
 }
 
 /// Memory of a budget came back.
-pub fn memory_returned(bytes: u64) {
+pub(crate) fn memory_returned(bytes: u64) {
     gauge!("tidegate_memory_held_bytes").decrement(bytes as f64);
 }
 
 /// A transfer begins to wait, for memory, a disk, a request's turn or the pause before a retry.
-pub fn wait_begins(reason: &'static str) {
+pub(crate) fn wait_begins(reason: &'static str) {
     gauge!("tidegate_waits", "for" => reason).increment(1.0);
 }
 
 /// Counts a wait for memory that ended for this reason.
-pub fn wait_ends(reason: &'static str) {
+pub(crate) fn wait_ends(reason: &'static str) {
     gauge!("tidegate_waits", "for" => reason).decrement(1.0);
 }
 

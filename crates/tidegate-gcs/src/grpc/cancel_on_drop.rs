@@ -4,12 +4,10 @@
 //! send the whole body, and publish an object that nobody waits for. And a body for which the store grants no window
 //! is not polled any more, but keeps all its memory. So the call takes its body away itself.
 
-use std::fmt;
-use std::io;
-use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::{fmt, io, mem};
 
 use bytes::Bytes;
 use http_body::Frame;

@@ -5,8 +5,7 @@ use super::{Grpc, proto};
 use crate::copy::copied;
 use crate::fault::About;
 use crate::resource::{condition, key_name};
-use tidegate_core::backend::gone;
-use tidegate_core::backend::{Attempt, Copied, CopySource, Fault, FaultKind, WriteOptions};
+use tidegate_core::backend::{Attempt, Copied, CopySource, Fault, FaultKind, WriteOptions, gone};
 
 impl Grpc {
     /// Sends one rewrite request for a copy of `from`, which is in the bucket `source`.

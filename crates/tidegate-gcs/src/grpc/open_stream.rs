@@ -8,11 +8,10 @@
 //! asks how many there are. Nothing else makes it persist them: "this option should be used sparingly".
 
 use std::collections::VecDeque;
-use std::io;
-use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::{io, mem};
 
 use bytes::{Bytes, BytesMut};
 use futures::Stream;

@@ -27,7 +27,7 @@ async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
         FaultRule::lose_answer(operation).skip(7).times(1),
     ];
     for create_only in [false, true] {
-        let faults = both::rules(rules.clone(), over);
+        let faults = testkit::rules(rules.clone(), over);
         let knobs = Knobs { faults, rewrite_step: Some(MIB as u64), ..Knobs::default() };
         place.server.set_knobs(knobs);
         let to = format!("to-{create_only}");

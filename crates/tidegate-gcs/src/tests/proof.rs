@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use tidegate::{ErrorKind, Store, Tidegate};
-use tidegate_core::testkit::samples::{Asked, ERRORS, header_of, login_page, raw_server, removals, said};
+use tidegate_core::testkit::samples::{
+    Asked, ERRORS, header_of, login_page, raw_server, removals_are_proven, said,
+};
 
 async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Gcs, Asked) {
     let (url, asked) = raw_server(answer).await;
@@ -129,13 +131,11 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
 
 #[tokio::test]
 async fn a_removal_is_proven_by_the_answer_or_by_what_is_there() {
-    for (deleted, head, is_removed) in removals(gone(), proven()) {
-        let shown = format!("{deleted} {head}");
-        let answer =
-            move |asked: &str| if asked.starts_with("delete") { deleted.clone() } else { head.clone() };
-        let store = tidegate::Tidegate::builder().build().unwrap().store(Arc::new(raw(answer).await.0));
-        assert_eq!(store.delete("k").await.is_ok(), is_removed, "{shown}");
-    }
+    removals_are_proven(gone(), proven(), async |answer| {
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        tide.store(Arc::new(raw(answer).await.0)).delete("k").await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn nobody_there_and_cut_connections(over: GcsTransport) {
     let place = place(over).await;
     let cut = |operation: &str| {
         let reset = FaultRule::new(operation, FaultAction::ResetRequest { after_bytes: 0 });
-        let faults = both::rules(vec![reset], over);
+        let faults = testkit::rules(vec![reset], over);
         place.server.set_knobs(Knobs { faults, ..Knobs::default() });
     };
     cut("storage.objects.insert");

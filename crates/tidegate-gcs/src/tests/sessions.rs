@@ -64,7 +64,7 @@ async fn what_a_stream_brought_is_asked_beside_it(over: GcsTransport) {
 #[tokio::test]
 async fn a_session_goes_on_over_what_it_was_begun_over() {
     let place = place(GcsTransport::Http).await;
-    let grpc = both::bucket(&place.server, GcsTransport::Grpc).await;
+    let grpc = testkit::bucket(&place.server, GcsTransport::Grpc).await;
     let options = WriteOptions::default();
     let data = bytes_of(2 * GRAIN as usize);
     let (first, rest) = data.split_at(GRAIN as usize);

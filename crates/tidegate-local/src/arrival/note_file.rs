@@ -10,7 +10,7 @@ use crate::temp;
 use tidegate_core::types::trusted_file;
 use tidegate_core::types::trusted_file::{Access, TrustedOwners};
 
-/// The place in the note of the partial file's token (`download/into_file/note.rs` has the format).
+/// The place in the note of the partial file's token (`download/into_file/note.rs` of `tidegate` has the format).
 const TOKEN: std::ops::Range<u64> = 8..24;
 
 /// A note, locked for as long as this lives.

@@ -65,7 +65,8 @@ async fn buckets_of_one_store_copy_from_each_other() {
     let settings = tidegate::settings::S3Settings::default()
         .with_endpoint_url(server.endpoint())
         .with_region("us-east-1")
-        .with_credentials(tidegate::settings::Credentials::fixed(access, secret, None));
+        .with_credentials(tidegate::settings::Credentials::fixed(access, secret, None))
+        .with_kept_conditions(true);
     let tide = Tidegate::builder().s3(settings).build().unwrap();
     let (from, to) = (tide.open("s3://bucket/a").await.unwrap(), tide.open("s3://other/b").await.unwrap());
     assert!(from.is_one_with(&to));

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tidegate::ErrorKind;
-use tidegate::store::SetProgress;
-use tidegate::upload::Pending;
 
 use super::clean_up::EndedUploads;
+use super::record::TaskFile;
+use super::work_path::{JobState, NO_SUCH_JOB};
 use super::{Job, JobError, Result};
 
 /// What [`Job::abort`] has done.
@@ -24,9 +24,17 @@ pub enum JobAbort {
         /// The keys of records that could not be read, and are removed. If there are uploads of theirs, sweeps end them.
         unreadable: Vec<String>,
     },
-    /// The set of the job was begun, or the job was completed meanwhile: nothing of it is abandoned. [`Job::commit`] or [`roll_forward`](super::roll_forward())
-    /// brings the job to its end.
+    /// The set of the job was begun, or the job was completed meanwhile: nothing of it is abandoned. [`Job::commit`] or
+    /// [`roll_forward`](super::roll_forward()) brings the job to its end.
     Begun,
+    /// The job was over, completed or given up: what a late attempt had left is removed.
+    #[non_exhaustive]
+    Removed {
+        /// How many uploads are abandoned.
+        uploads: u64,
+        /// The keys of records that could not be read, and are removed. If there are uploads of theirs, sweeps end them.
+        unreadable: Vec<String>,
+    },
 }
 
 impl Job {
@@ -42,59 +50,60 @@ impl Job {
     /// # Errors
     /// [`ErrorKind::NotFound`] if there is nothing of the job. Otherwise those of the store: repeat it.
     pub async fn abort(&self) -> Result<JobAbort> {
-        if self.is_begun().await? {
-            return Ok(JobAbort::Begun);
-        }
-        let is_over = self.settings().await?.is_none();
-        if is_over && self.list(&self.work_path()).await?.is_empty() {
-            let message = "there is no such job: it was completed, given up, or never set up";
-            return Err(self.refused(ErrorKind::NotFound, message));
+        match self.state().await? {
+            JobState::Begun => return Ok(JobAbort::Begun),
+            JobState::Gone if self.list(&self.work_path()).await?.is_empty() => {
+                return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
+            }
+            JobState::Gone => {
+                let EndedUploads { abandoned, unreadable, .. } = self.clean_up(&HashSet::new()).await?;
+                return Ok(JobAbort::Removed { uploads: abandoned, unreadable });
+            }
+            JobState::Open | JobState::BeingAborted => {}
         }
         // From here on, no attempt is committed, and the manifests are all that a driver may have read.
         self.close().await?;
-        self.abandon_tasks().await?;
-        if self.is_begun().await? {
+        let done = self.abandon_tasks().await?;
+        if matches!(self.state().await?, JobState::Begun) {
             return Ok(JobAbort::Begun);
         }
-        let EndedUploads { abandoned, visible, unreadable, .. } = self.clean_up(&HashSet::new()).await?;
+        let EndedUploads { abandoned, visible, unreadable, .. } = self.clean_up(&done).await?;
         // A driver may have completed the job since.
-        if !is_over && self.read_success().await?.is_some() {
+        if self.read_success().await?.is_some() {
             return Ok(JobAbort::Begun);
         }
-        Ok(JobAbort::Abandoned { uploads: abandoned, visible, unreadable })
+        Ok(JobAbort::Abandoned { uploads: abandoned + done.len() as u64, visible, unreadable })
     }
 
-    async fn is_begun(&self) -> Result<bool> {
-        Ok(!matches!(self.unclaimed_set().await?, SetProgress::NotBegun))
-    }
-
-    /// Abandons the uploads that a driver may be about to publish. The set's pointer is claimed meanwhile, so that the driver
-    /// begins before, or not at all.
-    async fn abandon_tasks(&self) -> Result {
+    /// Abandons the uploads that a driver may be about to publish; returns the keys of their records. The set's pointer is
+    /// claimed meanwhile, so that the driver begins before, or not at all.
+    async fn abandon_tasks(&self) -> Result<HashSet<String>> {
         let manifests = match self.read_manifests().await {
             Ok(manifests) => manifests,
             // No driver begins a set where a manifest can't be read; the records name all uploads.
-            Err(JobError::Refused { .. }) => return Ok(()),
+            Err(JobError::Refused { .. }) => return Ok(HashSet::new()),
             Err(error) => return Err(error),
         };
         // A set has one file of each key, and the attempts of a task have files of one key. A driver that begins between two
         // sets finds that its uploads are gone, or keeps those of the sets that follow.
-        let mut sets: Vec<BTreeMap<String, Pending>> = Vec::new();
+        let mut sets: Vec<BTreeMap<String, TaskFile>> = Vec::new();
         for file in manifests.into_iter().flatten().flat_map(|(_, manifest)| manifest.files) {
             let key = file.pending.key().to_owned();
             match sets.iter_mut().find(|set| !set.contains_key(&key)) {
-                Some(set) => drop(set.insert(key, file.pending)),
-                None => sets.push(BTreeMap::from([(key, file.pending)])),
+                Some(set) => drop(set.insert(key, file)),
+                None => sets.push(BTreeMap::from([(key, file)])),
             }
         }
-        for set in sets {
-            let set = self.store.manifest(&self.pointer(), set.into_values())?;
-            match self.store.abandon_all(&set).await {
-                // The set was begun, or files of it were published alone.
+        let mut done = HashSet::new();
+        for files in sets {
+            let pending = files.values().map(|file| file.pending.clone());
+            match self.store.abandon_all(&self.store.manifest(&self.pointer(), pending)?).await {
+                Ok(()) => done.extend(files.into_values().map(|file| file.record)),
+                // The set was begun, or files of it were published alone: the records tell of each.
                 Err(error) if error.kind() == ErrorKind::Closed => {}
-                abandoned => abandoned?,
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(done)
     }
 }

@@ -1,26 +1,19 @@
 //! One attempt of a task: writes files that nobody sees, and hands them to the job.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use bytes::Bytes;
-use tidegate::checksum::Checksum;
-use tidegate::progress::Progress;
+use tidegate::ErrorKind;
 use tidegate::store::SetProgress;
 use tidegate::upload::WriterBuilder;
-use tidegate::{ErrorKind, Writer};
-use tokio::io::AsyncRead;
-use tokio::time::sleep;
 
 use super::clean_up::EndedUploads;
-use super::commit::tokens;
-use super::manifests::AtKey;
-use super::record::{AttemptState, TaskFile, TaskManifest, UploadRecord};
+use super::record::{AttemptState, TaskFile, TaskManifest, UploadState};
 use super::success::SUCCESS;
-use super::work_path::{FIRST_PAUSE, JobState, OTHERS, PATIENCE, Settings, TRIES, WORK_PATH};
-use super::{Job, JobError, Result};
+use super::work_path::{JobPhase, JobState, WORK_PATH};
+use super::writer::Files;
+use super::{Job, JobError, Result, TaskWriter};
 
 /// One attempt of a task, in one process; from [`Job::attempt`]. Several attempts of a task may run at the same time, on any
 /// machines: the files of the last one that [commits](Self::commit) count.
@@ -35,50 +28,9 @@ pub struct TaskAttempt {
     /// Tells the records of two processes with one attempt apart.
     run: u64,
     next: AtomicU64,
-    files: Arc<Files>,
+    files: Files,
     /// True once a commit found the job over: from then on the uploads are given up.
     is_over: AtomicBool,
-}
-
-/// Whether attempts may be committed.
-enum Openness {
-    Open(Settings),
-    /// They may never be, for this reason.
-    Over(JobError),
-}
-
-/// The files of an attempt, by the keys of their records.
-#[derive(Debug, Default)]
-struct Files(Mutex<BTreeMap<String, FileState>>);
-
-#[derive(Debug)]
-enum FileState {
-    /// A writer is at work on this key, relative to the output directory.
-    Open(String),
-    Closed(String, Box<TaskFile>),
-}
-
-impl Files {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FileState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Holds the key of a file that is being written, so that no other file of the attempt takes the key. A drop before the file is
-/// closed removes the file from the attempt.
-#[derive(Debug)]
-struct OpenFile {
-    files: Arc<Files>,
-    record: String,
-}
-
-impl Drop for OpenFile {
-    fn drop(&mut self) {
-        let mut files = self.files.lock();
-        if let Some(FileState::Open(_)) = files.get(&self.record) {
-            files.remove(&self.record);
-        }
-    }
 }
 
 /// What [`Job::abort_attempt`] has done.
@@ -87,8 +39,9 @@ impl Drop for OpenFile {
 pub enum AttemptAbort {
     /// So many uploads are abandoned.
     Abandoned(u64),
-    /// The attempt was committed: it does not count any more, and the end of the job abandons its uploads. The attempt of
-    /// the task that was committed before it, if there is one, counts again.
+    /// The attempt was committed. Unless a driver has read its manifest already, it does not count, and the attempt of the
+    /// task that was committed before it, if there is one, counts again. The end of the job abandons what the set does not
+    /// have.
     LeftToJob,
     /// The job's set is begun: nothing is abandoned. The end of the job abandons what the set does not have.
     JobBegun,
@@ -98,14 +51,17 @@ impl Job {
     /// Begins an attempt of a task. The name of the task is unique in the job, and that of the attempt in the task.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] if the job is over or was not set up. [`ErrorKind::InvalidInput`] if a name has other characters
-    /// than an id ([`Job::new`]).
+    /// [`ErrorKind::Closed`] if the job is being given up, is over, or was not set up; a job whose commit was begun may still
+    /// allow it, and refuses the attempt's commit. [`ErrorKind::InvalidInput`] if a name has other characters than an id
+    /// ([`Job::new`]).
     pub async fn attempt(&self, task: &str, attempt: &str) -> Result<TaskAttempt> {
         self.check_name("name of a task", task)?;
         self.check_name("name of an attempt", attempt)?;
-        let settings = match self.openness().await? {
-            Openness::Open(settings) => settings,
-            Openness::Over(over) => return Err(over),
+        let settings = self.settings().await?;
+        let Some(settings) = settings.filter(|settings| settings.phase == JobPhase::Open) else {
+            return Err(
+                self.refused(ErrorKind::Closed, "the job is being given up, is over, or was never set up")
+            );
         };
         Ok(TaskAttempt {
             job: self.clone(),
@@ -114,7 +70,7 @@ impl Job {
             until: settings.until(),
             run: fastrand::u64(..),
             next: AtomicU64::new(0),
-            files: Arc::default(),
+            files: Files::default(),
             is_over: AtomicBool::new(false),
         })
     }
@@ -130,10 +86,10 @@ impl Job {
         self.check_name("name of an attempt", attempt)?;
         let state = match self.state().await? {
             JobState::Begun => return Ok(AttemptAbort::JobBegun),
-            JobState::Open(_) | JobState::PointerClaimed => Some(self.mark(task, attempt).await?),
+            JobState::Open => Some(self.mark(task, attempt).await?),
             // No attempt is committed any more.
             JobState::BeingAborted | JobState::Gone => {
-                let found = self.find_manifest(&self.manifest_key(task, attempt)).await?;
+                let found = self.read_manifest(&self.manifest_key(task, attempt)).await?;
                 found.map(|(_, manifest)| manifest.state)
             }
         };
@@ -153,18 +109,15 @@ impl Job {
 
     /// Marks an attempt as given up.
     async fn mark(&self, task: &str, attempt: &str) -> Result<AttemptState> {
-        match self.withdraw(task, attempt).await? {
-            AtKey::Old(there) => Ok(there.state),
-            AtKey::New(mark, manifest) => {
-                // The end of the job may have removed the work path before the mark was written.
-                if manifest.state == AttemptState::GivenUp
-                    && !matches!(self.state().await?, JobState::Open(_) | JobState::PointerClaimed)
-                {
-                    self.remove_manifest(&self.manifest_key(task, attempt), &mark).await?;
-                }
-                Ok(manifest.state)
-            }
+        let (written, manifest) = self.withdraw(task, attempt).await?;
+        // The end of the job may have removed the work path before the mark was written.
+        if let Some(mark) = written
+            && manifest.state == AttemptState::GivenUp
+            && self.state().await? != JobState::Open
+        {
+            self.remove_unchanged(&self.manifest_key(task, attempt), &mark).await?;
         }
+        Ok(manifest.state)
     }
 
     /// Abandons the uploads of the records whose keys begin with `prefix`, but for those in `kept`, and removes these records.
@@ -178,28 +131,6 @@ impl Job {
         let keys: Vec<_> = records.into_iter().map(|record| record.key).filter(|key| !stays(key)).collect();
         self.store.delete_many(keys).await.into_result()?;
         Ok(ended)
-    }
-
-    /// Waits until no late attempt has the set's pointer, or ends what that attempt has begun: it may have died.
-    async fn openness(&self) -> Result<Openness> {
-        for attempt in 0..TRIES {
-            if attempt > 0 {
-                sleep(FIRST_PAUSE * (1 << (attempt - 1))).await;
-            }
-            let why = match self.state().await? {
-                JobState::Open(settings) => return Ok(Openness::Open(settings)),
-                JobState::PointerClaimed if attempt < PATIENCE => continue,
-                JobState::PointerClaimed => {
-                    self.end_claim().await?;
-                    continue;
-                }
-                JobState::Begun => "the job is being committed, or is complete",
-                JobState::BeingAborted => "the job is being given up",
-                JobState::Gone => "the job was completed, given up, or never set up",
-            };
-            return Ok(Openness::Over(self.refused(ErrorKind::Closed, why)));
-        }
-        Err(self.refused(ErrorKind::Closed, OTHERS))
     }
 
     fn attempt_records(&self, task: &str, attempt: &str) -> String {
@@ -231,18 +162,17 @@ impl TaskAttempt {
         key: &str,
         options: impl FnOnce(WriterBuilder) -> WriterBuilder + Send,
     ) -> Result<TaskWriter> {
-        let refused = |kind, message: &str| self.job.refused_object(kind, key, message);
-        if key == SUCCESS || key.starts_with(WORK_PATH) {
-            return Err(refused(
-                ErrorKind::InvalidInput,
-                "a job keeps this key for itself: write to another",
-            ));
-        }
-        let lifetime = self.lifetime()?;
-        let open = self.reserve(key)?;
         let job = &self.job;
-        let opening = UploadRecord::Opening { key: key.to_owned() };
-        job.write(&open.record, opening.to_json(key)).await?;
+        let refused = |message: &str| job.refused_object(ErrorKind::InvalidInput, key, message);
+        if key == SUCCESS || key.starts_with(WORK_PATH) {
+            return Err(refused("a job keeps this key for itself: write to another"));
+        }
+        let lifetime = job.remaining(self.until)?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(open) = self.files.open(key, format!("{}{number}.json", self.records())) else {
+            return Err(refused("the attempt has a file of this key already"));
+        };
+        open.write_record(job, UploadState::Opening).await?;
         let mut writer = match options(job.store.writer(key)).await {
             Ok(writer) => writer,
             Err(error) => {
@@ -254,15 +184,12 @@ impl TaskAttempt {
         let recorded = async {
             let point = writer.open_session(lifetime).await?;
             if let Some(warning) = point.warning() {
-                let message = format!("{warning}: set up the job with a shorter lifetime");
-                return Err(refused(ErrorKind::InvalidInput, &message));
+                return Err(refused(&format!("{warning}: set up the job with a shorter lifetime")));
             }
-            job.write(&open.record, UploadRecord::Open(point).to_json(key)).await
+            open.write_record(job, UploadState::Open(point)).await
         };
         match recorded.await {
-            Ok(_) => {
-                Ok(TaskWriter { job: job.clone(), writer, open, key: key.to_owned(), until: self.until })
-            }
+            Ok(()) => Ok(TaskWriter { job: job.clone(), writer, open, until: self.until }),
             Err(error) => {
                 // The first error is reported. Whatever is not ended here is ended with the job, by the record.
                 if writer.abort().await.is_ok() {
@@ -276,6 +203,8 @@ impl TaskAttempt {
     /// Makes the attempt's closed files those of the task, in place of any earlier attempt's. Nothing is visible until the
     /// job is committed. Files whose writers were dropped or aborted do not count.
     ///
+    /// A commit at the same time as the driver's may succeed and not count: the driver has read the tasks before.
+    ///
     /// May be repeated. After the future is dropped the attempt may be committed or not: commit it again, or abort it.
     ///
     /// # Errors
@@ -283,17 +212,10 @@ impl TaskAttempt {
     /// uploads are abandoned, and it leaves nothing behind. Those of an attempt that was committed before it was given up are
     /// left to the end of the job. [`ErrorKind::InvalidInput`] if a file is open. Otherwise those of the store: repeat it.
     pub async fn commit(&self) -> Result {
-        let mut files = Vec::new();
-        for file in self.files.lock().values() {
-            match file {
-                FileState::Closed(_, file) => files.push((**file).clone()),
-                FileState::Open(key) => {
-                    let message =
-                        "the file is open: close its writer, or drop it, before the attempt is committed";
-                    return Err(self.job.refused_object(ErrorKind::InvalidInput, key, message));
-                }
-            }
-        }
+        let files = self.files.closed().map_err(|key| {
+            let message = "the file is open: close its writer, or drop it, before the attempt is committed";
+            self.job.refused_object(ErrorKind::InvalidInput, &key, message)
+        })?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let manifest = TaskManifest {
             job: self.job.id.clone(),
@@ -308,18 +230,13 @@ impl TaskAttempt {
                 self.job.refused(ErrorKind::Closed, "the job was over when the attempt was committed before");
             return self.end_late(&manifest, over).await;
         }
-        if let Openness::Over(over) = self.job.openness().await? {
-            return self.end_late(&manifest, over).await;
+        let (_, there) = self.job.hand_in(manifest.clone()).await?;
+        if there.state != AttemptState::Committed {
+            return self.end_given_up(there.state).await;
         }
-        match self.job.hand_in(manifest.clone()).await? {
-            AtKey::Old(there) if there.state != AttemptState::Committed => {
-                return self.end_given_up(there.state).await;
-            }
-            AtKey::Old(_) | AtKey::New(..) => {}
-        }
-        match self.job.openness().await? {
-            Openness::Open(_) => Ok(()),
-            Openness::Over(over) => self.end_late(&manifest, over).await,
+        match self.job.refusal(self.job.state().await?) {
+            None => Ok(()),
+            Some(over) => self.end_late(&manifest, over).await,
         }
     }
 
@@ -336,28 +253,6 @@ impl TaskAttempt {
         format!("{}{:016x}-", self.job.attempt_records(&self.task, &self.attempt), self.run)
     }
 
-    /// How long the job's uploads still live.
-    fn lifetime(&self) -> Result<Duration> {
-        remaining(self.until).ok_or_else(|| self.job.refused(ErrorKind::Closed, OVERDUE))
-    }
-
-    /// Takes a place for a file of this key.
-    fn reserve(&self, key: &str) -> Result<OpenFile> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let record = format!("{}{number}.json", self.records());
-        let mut files = self.files.lock();
-        let is_taken = files.values().any(|file| match file {
-            FileState::Open(taken) | FileState::Closed(taken, _) => taken == key,
-        });
-        if is_taken {
-            let message = "the attempt has a file of this key already";
-            return Err(self.job.refused_object(ErrorKind::InvalidInput, key, message));
-        }
-        files.insert(record.clone(), FileState::Open(key.to_owned()));
-        drop(files);
-        Ok(OpenFile { files: self.files.clone(), record })
-    }
-
     /// Gives up the uploads of an attempt that was committed after the job was over. Succeeds if the job's set has all of these
     /// uploads: then they are published.
     async fn end_late(&self, manifest: &TaskManifest, over: JobError) -> Result {
@@ -371,7 +266,7 @@ impl TaskAttempt {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Closed => {
                     if let SetProgress::Begun(begun) = job.store.find_set(&job.pointer()).await? {
-                        let tokens = tokens(&begun);
+                        let tokens = begun.tokens();
                         let has = |file: &&TaskFile| tokens.contains(file.pending.token());
                         in_set = files.iter().filter(has).map(|file| file.record.clone()).collect();
                     }
@@ -384,14 +279,14 @@ impl TaskAttempt {
                 Err(error) => return Err(error.into()),
             }
         }
+        job.end_below(&self.records(), &in_set).await?;
         let key = job.manifest_key(&self.task, &self.attempt);
-        if let Some((object, there)) = job.find_manifest(&key).await?
+        if let Some((object, there)) = job.read_manifest(&key).await?
             && there.state == AttemptState::Committed
             && there.has_files_of(manifest)
         {
-            job.remove_manifest(&key, &object).await?;
+            job.remove_unchanged(&key, &object).await?;
         }
-        job.end_below(&self.records(), &in_set).await?;
         Err(over)
     }
 
@@ -405,93 +300,4 @@ impl TaskAttempt {
             format!("attempt {} of task {} was given up: begin another one", self.attempt, self.task);
         Err(self.job.refused(ErrorKind::Closed, message))
     }
-}
-
-/// Writes one file of a task attempt; from [`TaskAttempt::writer`].
-///
-/// A drop discards the file: the upload is aborted in the background, and the file does not count.
-#[derive(Debug)]
-pub struct TaskWriter {
-    job: Job,
-    writer: Writer,
-    open: OpenFile,
-    key: String,
-    until: SystemTime,
-}
-
-impl TaskWriter {
-    /// Takes all of `bytes`; see [`Writer::write_bytes`].
-    ///
-    /// # Errors
-    /// Those of the writer, which has failed then.
-    pub async fn write_bytes(&mut self, bytes: Bytes) -> Result {
-        Ok(self.writer.write_bytes(bytes).await?)
-    }
-
-    /// Takes all of `bytes`, whose buffer it shares; see [`Writer::write_shared`].
-    ///
-    /// # Errors
-    /// Those of the writer, which has failed then.
-    pub async fn write_shared(&mut self, bytes: Bytes) -> Result {
-        Ok(self.writer.write_shared(bytes).await?)
-    }
-
-    /// Reads `source` to its end; returns how many bytes that was. See [`Writer::read_from`].
-    ///
-    /// # Errors
-    /// Those of the writer, which has failed then.
-    pub async fn read_from(&mut self, source: &mut (impl AsyncRead + Unpin + Send)) -> Result<u64> {
-        Ok(self.writer.read_from(source).await?)
-    }
-
-    /// Bytes taken so far; see [`Writer::position`].
-    pub fn position(&self) -> u64 {
-        self.writer.position()
-    }
-
-    /// The progress figures.
-    pub fn progress(&self) -> Progress {
-        self.writer.progress()
-    }
-
-    /// Ends the file: all its bytes are at the store, nothing is visible, and the attempt's commit includes it. Returns the
-    /// checksum, which [covers](Checksum::covers) all bytes.
-    ///
-    /// # Cancellation
-    /// The file does not count; the end of the attempt or of the job abandons its upload.
-    ///
-    /// # Errors
-    /// Those of [`Writer::prepare`] and of writing the record: the file does not count. [`ErrorKind::Closed`] once the job's
-    /// lifetime is over.
-    pub async fn close(self) -> Result<Checksum> {
-        let Self { job, writer, open, key, until } = self;
-        let lifetime = remaining(until).ok_or_else(|| job.refused(ErrorKind::Closed, OVERDUE))?;
-        let pending = writer.prepare().lifetime(lifetime).await?;
-        if let Err(error) = job.write(&open.record, UploadRecord::Closed(pending.clone()).to_json(&key)).await
-        {
-            // The first error is reported; the record, old or new, names the upload.
-            let _ = job.store.abandon(&pending).await;
-            return Err(error);
-        }
-        let checksum = pending.checksum();
-        let file = TaskFile { record: open.record.clone(), pending };
-        open.files.lock().insert(open.record.clone(), FileState::Closed(key, Box::new(file)));
-        Ok(checksum)
-    }
-
-    /// Discards the file and waits until the store has released the upload.
-    ///
-    /// # Errors
-    /// Those of [`Writer::abort`]; the end of the attempt or of the job abandons the upload then.
-    pub async fn abort(self) -> Result {
-        self.writer.abort().await?;
-        Ok(self.job.store.delete(&self.open.record).await?)
-    }
-}
-
-const OVERDUE: &str = "the lifetime of the job is over: its uploads may be gone";
-
-/// The time that is left until `until`; `None` if `until` has passed.
-fn remaining(until: SystemTime) -> Option<Duration> {
-    until.duration_since(SystemTime::now()).ok().filter(|left| !left.is_zero())
 }

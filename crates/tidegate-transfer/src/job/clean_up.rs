@@ -1,17 +1,17 @@
 //! Ends the uploads of a job by their records, and removes its work path.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate::location::Location;
-use tidegate::sweep::Process;
+use tidegate::sweep::{Process, Unfinished};
 use tidegate::upload::{Pending, Unpublished};
 use tidegate::{ErrorKind, Object};
 
-use super::record::UploadRecord;
-use super::work_path::AT_ONCE;
+use super::record::{UploadRecord, UploadState};
+use super::work_path::{AT_ONCE, read};
 use super::{Job, Result};
 use crate::copy::emptied::EmptiedDirectories;
 
@@ -47,23 +47,27 @@ enum Ended {
 
 impl Job {
     /// Abandons every upload of the job but those of the records in `kept`, and removes the work path.
+    ///
+    /// What an executor writes meanwhile stays, and names its upload to the process that ends the job again. Only if the
+    /// executor opens a session after the sessions were listed, and dies before it writes the id, is the session left to sweeps.
     pub(super) async fn clean_up(&self, kept: &HashSet<String>) -> Result<EndedUploads> {
-        let mut records = self.list(&self.records()).await?;
-        records.retain(|record| !kept.contains(&record.key));
-        let mut ended = self.end_recorded(&records).await?;
-        for (record, key) in std::mem::take(&mut ended.opening) {
-            ended.abandoned += self.end_unknown(&record, &key).await?;
-        }
+        let listed = self.list(&self.work_path()).await?;
+        let is_due =
+            |object: &&Object| object.key.starts_with(&self.records()) && !kept.contains(&object.key);
+        let due: Vec<Object> = listed.iter().filter(is_due).cloned().collect();
+        let mut ended = self.end_recorded(&due).await?;
+        ended.abandoned += self.end_unknown(&ended.opening).await?;
         // The settings and the pointer tell other processes how far the job is, see `state`.
         let last = [self.settings_key(), self.pointer()];
-        let listed = self.list(&self.work_path()).await?;
-        let keys: Vec<String> =
-            listed.into_iter().map(|object| object.key).filter(|key| !last.contains(key)).collect();
-        self.store.delete_many(keys.iter().cloned()).await.into_result()?;
+        let keys = listed.iter().map(|object| &object.key);
+        let alone: HashSet<&String> =
+            ended.opening.iter().map(|(record, _)| &record.key).chain(&last).collect();
+        let others = keys.clone().filter(|key| !alone.contains(key)).cloned();
+        self.store.delete_many(others).await.into_result()?;
         for key in &last {
             self.store.delete(key).await?;
         }
-        self.remove_directories(keys.iter().chain(&last)).await;
+        self.remove_directories(keys.chain(&last)).await;
         Ok(ended)
     }
 
@@ -100,46 +104,54 @@ impl Job {
     }
 
     async fn end(&self, record: &Object) -> Result<Ended> {
-        let Some(text) = self.read(&record.key).await? else { return Ok(Ended::Gone) };
-        match UploadRecord::from_json(&text) {
-            None => Ok(Ended::Unreadable(record.key.clone())),
-            Some(UploadRecord::Opening { key }) => Ok(Ended::Opening(Box::new(record.clone()), key)),
-            Some(UploadRecord::Open(point)) => self.abandon((&point).into()).await,
-            Some(UploadRecord::Closed(pending)) => self.abandon((&pending).into()).await,
+        let Some(text) = read(&self.store, &record.key).await? else { return Ok(Ended::Gone) };
+        let Some(UploadRecord { key, state }) = UploadRecord::from_json(&text) else {
+            return Ok(Ended::Unreadable(record.key.clone()));
+        };
+        match state {
+            UploadState::Opening => Ok(Ended::Opening(Box::new(record.clone()), key)),
+            UploadState::Open(point) => self.abandon((&point).into()).await,
+            UploadState::Closed(pending) => self.abandon((&pending).into()).await,
         }
     }
 
     async fn abandon(&self, upload: Unpublished<'_>) -> Result<Ended> {
-        let abandoned = match upload {
-            Unpublished::Pending(pending) => self.store.abandon(pending).await,
-            Unpublished::Resumable(point) => self.store.abandon(point).await,
-            _ => Ok(()),
-        };
-        match abandoned {
+        match self.store.abandon(upload).await {
             Ok(()) => Ok(Ended::Abandoned),
             Err(error) if error.kind() == ErrorKind::Closed => Ok(Ended::Visible),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Aborts the sessions that a process may have opened for this record, and died before it wrote down the id: those of the
-    /// record's key that began within [`LONGEST_OPENING`] after the record, that wait for no commit, and that no process on this machine is at work on.
-    /// Returns how many there were.
-    async fn end_unknown(&self, record: &Object, key: &str) -> Result<u64> {
-        let Some(written) = record.modified else { return Ok(0) };
-        let found = self.store.unfinished(key).try_collect::<Vec<_>>().await;
-        let found = match found {
+    /// Aborts the sessions that processes may have opened for these records, and died before they wrote down the ids; removes
+    /// the records. Returns how many sessions there were.
+    async fn end_unknown(&self, opening: &[(Object, String)]) -> Result<u64> {
+        let mut of_keys = BTreeMap::<&str, Vec<&Object>>::new();
+        for (record, key) in opening {
+            of_keys.entry(key).or_default().push(record);
+        }
+        let ends: Vec<_> = of_keys.iter().map(|(key, records)| self.end_unknown_of(key, records)).collect();
+        let aborted: Vec<u64> = stream::iter(ends).buffer_unordered(AT_ONCE).try_collect().await?;
+        Ok(aborted.iter().sum())
+    }
+
+    /// Aborts the sessions of a key that began within [`LONGEST_OPENING`] after one of its records, that wait for no commit,
+    /// and that no process on this machine is at work on.
+    async fn end_unknown_of(&self, key: &str, records: &[&Object]) -> Result<u64> {
+        let found = match self.store.unfinished(key).try_collect::<Vec<_>>().await {
             // The store lists no uploads, and discards those that are not committed.
-            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(0),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Vec::new(),
             found => found?,
         };
+        let may_be_of_one = |started| {
+            records.iter().filter_map(|record| record.modified).any(|written| may_be_of(written, started))
+        };
         let mut aborted = 0;
-        for unfinished in found {
-            let open = &unfinished.open;
+        for Unfinished { open, process, .. } in found {
             let is_ours = open.session.key == key
-                && open.started.is_some_and(|started| may_be_of(written, started))
+                && open.started.is_some_and(may_be_of_one)
                 && open.kept_until.is_none_or(|until| until < SystemTime::now())
-                && !matches!(unfinished.process, Process::Live(_));
+                && !matches!(process, Process::Live(_));
             if !is_ours {
                 continue;
             }
@@ -148,6 +160,9 @@ impl Job {
                 Err(error) if error.kind() == ErrorKind::SessionLost => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+        for record in records {
+            self.remove_unchanged(&record.key, record).await?;
         }
         Ok(aborted)
     }

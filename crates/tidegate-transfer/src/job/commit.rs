@@ -1,16 +1,20 @@
 //! The commit of a job: publishes the files of its tasks as one set, and brings the job to its end.
 
 use std::collections::HashSet;
+use std::future::ready;
+use std::time::Duration;
 
 use tidegate::store::{Manifest, SetProgress};
-use tidegate::upload::Pending;
 use tidegate::{Error as StoreError, ErrorKind};
 use tokio::time::sleep;
 
 use super::clean_up::EndedUploads;
 use super::success::PublishedFile;
-use super::work_path::{FIRST_PAUSE, JobState, OTHERS, PATIENCE, TRIES};
+use super::work_path::{JobState, NO_SUCH_JOB, OTHERS, Settings, TRIES};
 use super::{Job, JobError, Result};
+
+/// The pause before the second time that a driver looks at the job, which doubles: six seconds in all.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a job has published; from [`Job::commit`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,70 +54,54 @@ impl Job {
             if attempt > 0 {
                 sleep(FIRST_PAUSE * (1 << (attempt - 1))).await;
             }
-            match self.store.find_set(&self.pointer()).await? {
+            let committed = match self.unclaimed_set().await? {
                 SetProgress::Complete(objects) => {
                     let files = objects.into_iter().map(PublishedFile::from).collect();
                     // The pointer does not say which uploads it is of: all records are looked at.
                     return self.finish(files, &HashSet::new()).await;
                 }
-                SetProgress::Begun(set) => {
-                    if let Some(committed) = self.go_on(&set).await? {
-                        return Ok(committed);
-                    }
-                }
-                SetProgress::NotBegun => {
-                    if let Some(committed) = self.begin().await? {
-                        return Ok(committed);
-                    }
-                }
-                // A late attempt holds the pointer for a moment, or another process is giving the job up. If that process has
-                // died, its claim is ended after some tries.
-                _ if attempt < PATIENCE => {}
-                _ => self.end_claim().await?,
+                SetProgress::Begun(set) => self.publish(&set, self.records_of(&set)).await?,
+                _ => self.begin().await?,
+            };
+            if let Some(committed) = committed {
+                return Ok(committed);
             }
         }
-        match self.state().await? {
-            JobState::Gone => self.completed_before().await,
-            JobState::BeingAborted => Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
-            JobState::Open(_) | JobState::Begun | JobState::PointerClaimed => {
-                Err(self.refused(ErrorKind::Closed, OTHERS))
-            }
-        }
+        Err(self.refused(ErrorKind::Closed, OTHERS))
     }
 
     /// Begins the set; `None` if another process has begun it meanwhile.
     async fn begin(&self) -> Result<Option<CommittedJob>> {
         let tasks = self.read_tasks().await;
         // Only now: a job that was complete before has lost some of its manifests.
-        match self.state().await? {
-            JobState::Open(_) => {}
-            JobState::Begun | JobState::PointerClaimed => return Ok(None),
-            JobState::BeingAborted => return Err(self.refused(ErrorKind::Closed, BEING_ABORTED)),
+        let state = self.state().await?;
+        match state {
+            JobState::Open | JobState::BeingAborted => {}
+            JobState::Begun => return Ok(None),
             JobState::Gone => return self.completed_before().await.map(Some),
+        }
+        if let Some(over) = self.refusal(state) {
+            return Err(over);
         }
         let Some(tasks) = tasks? else { return Ok(None) };
         let files: Vec<_> = tasks.into_iter().flat_map(|task| task.files).collect();
         let kept: HashSet<String> = files.iter().map(|file| file.record.clone()).collect();
-        if files.is_empty() {
-            return self.finish(Vec::new(), &kept).await.map(Some);
-        }
+        // Also without files: of several drivers, the one that begins the set decides which tasks count.
         let set = self.store.manifest(&self.pointer(), files.into_iter().map(|file| file.pending))?;
-        match self.store.commit_all(&set).await {
-            Ok(_) => {
-                let files = set.pending().iter().map(PublishedFile::from).collect();
-                self.finish(files, &kept).await.map(Some)
-            }
-            Err(error) => self.unless_over(&set, error).await,
-        }
+        self.publish(&set, ready(Ok(kept))).await
     }
 
-    /// Completes a set that was begun; `None` if another process has done so meanwhile.
-    async fn go_on(&self, set: &Manifest) -> Result<Option<CommittedJob>> {
+    /// Publishes a set, and ends the job; `None` if another process has done so meanwhile. `kept` are the records of the set's
+    /// uploads, as far as they are known.
+    async fn publish(
+        &self,
+        set: &Manifest,
+        kept: impl Future<Output = Result<HashSet<String>>>,
+    ) -> Result<Option<CommittedJob>> {
         match self.store.commit_all(set).await {
             Ok(_) => {
-                let kept = self.records_of(set).await?;
                 let files = set.pending().iter().map(PublishedFile::from).collect();
-                self.finish(files, &kept).await.map(Some)
+                self.finish(files, &kept.await?).await.map(Some)
             }
             Err(error) => self.unless_over(set, error).await,
         }
@@ -129,7 +117,7 @@ impl Job {
                 JobState::Gone => self.completed_before().await.map(Some),
                 _ => Err(error.into()),
             },
-            SetProgress::Begun(begun) if tokens(&begun) == tokens(set) => {
+            SetProgress::Begun(begun) if begun.tokens() == set.tokens() => {
                 Err(JobError::CannotComplete { pointer: self.url(&self.pointer()), error })
             }
             _ => Ok(None),
@@ -144,39 +132,29 @@ impl Job {
             Err(JobError::Refused { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
-        let tokens = tokens(set);
+        let tokens = set.tokens();
         let files = manifests.into_iter().flatten().flat_map(|(_, manifest)| manifest.files);
         Ok(files.filter(|file| tokens.contains(file.pending.token())).map(|file| file.record).collect())
     }
 
     /// Ends a job whose files are published. `kept` are the records of these files, as far as they are known.
     async fn finish(&self, files: Vec<PublishedFile>, kept: &HashSet<String>) -> Result<CommittedJob> {
-        let committed = CommittedJob::of(&files);
-        // Without settings it is written already, if it was to be.
-        if let Some(settings) = self.settings().await?
-            && settings.success_marker
-        {
-            self.write_success(settings.created, files).await?;
-        }
+        let published = CommittedJob::of(&files);
+        let committed = match self.settings().await? {
+            Some(Settings { success_marker: true, created, .. }) => {
+                self.write_success(created, files).await?;
+                published
+            }
+            Some(_) => published,
+            // Another process has ended the job: `_SUCCESS` is written, if it was to be.
+            None => self.read_success().await?.unwrap_or(published),
+        };
         let EndedUploads { abandoned, unreadable, .. } = self.clean_up(kept).await?;
         Ok(CommittedJob { abandoned, unreadable, ..committed })
     }
 
     /// What a job without settings has published before.
-    pub(super) async fn completed_before(&self) -> Result<CommittedJob> {
-        match self.read_success().await? {
-            Some(committed) => Ok(committed),
-            None => {
-                let message = "there is no such job: it was completed, given up, or never set up";
-                Err(self.refused(ErrorKind::NotFound, message))
-            }
-        }
+    async fn completed_before(&self) -> Result<CommittedJob> {
+        self.read_success().await?.ok_or_else(|| self.refused(ErrorKind::NotFound, NO_SUCH_JOB))
     }
 }
-
-/// The tokens of a set's uploads, which name the set.
-pub(super) fn tokens(set: &Manifest) -> HashSet<&str> {
-    set.pending().iter().map(Pending::token).collect()
-}
-
-const BEING_ABORTED: &str = "the job is being given up: `tidegate abandon --job` ends that";

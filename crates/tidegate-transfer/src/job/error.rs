@@ -21,7 +21,7 @@ pub enum JobError {
     },
     /// The set of the job was begun, and one of its uploads can't be published.
     #[error(
-        "{}; `tidegate abandon --manifest {}` gives up the rest of the job's files, then `tidegate abandon --job` ends the job",
+        "{} (its URL is {}), then `tidegate abandon --job` ends the job",
         sentence_of(error),
         printable(pointer)
     )]

@@ -7,21 +7,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tidegate::{ErrorKind, Object};
 
 use super::record::{AttemptState, TaskManifest};
-use super::work_path::{AT_ONCE, TRIES};
+use super::work_path::AT_ONCE;
 use super::{Job, Result};
 
 /// The most bytes that the manifests of a job have together: the driver holds them in memory. A file of one part has about
 /// 700.
-pub(super) const MOST_MANIFESTS: u64 = 64 << 20;
-
-/// What is at the key of an attempt's manifest.
-#[derive(Debug)]
-pub(super) enum AtKey {
-    /// What this call has written, with nothing or something else before.
-    New(Box<Object>, TaskManifest),
-    /// What was there, and stays.
-    Old(TaskManifest),
-}
+pub(super) const MOST_MANIFESTS: u64 = if cfg!(test) { 4 << 20 } else { 64 << 20 };
 
 impl Job {
     fn manifests(&self) -> String {
@@ -32,8 +23,8 @@ impl Job {
         format!("{}{task}/{attempt}.json", self.manifests())
     }
 
-    /// Writes the manifest of an attempt's files, unless one of these files is there or the attempt was given up.
-    pub(super) async fn hand_in(&self, manifest: TaskManifest) -> Result<AtKey> {
+    /// Writes the manifest of an attempt's files, unless one of these files is there or the attempt was given up. See `decide`.
+    pub(super) async fn hand_in(&self, manifest: TaskManifest) -> Result<(Option<Object>, TaskManifest)> {
         let replaces = |there: &TaskManifest| {
             let is_new = there.state == AttemptState::Committed && !there.has_files_of(&manifest);
             is_new.then(|| manifest.clone())
@@ -42,7 +33,7 @@ impl Job {
     }
 
     /// Has an attempt not count: marks it as given up.
-    pub(super) async fn withdraw(&self, task: &str, attempt: &str) -> Result<AtKey> {
+    pub(super) async fn withdraw(&self, task: &str, attempt: &str) -> Result<(Option<Object>, TaskManifest)> {
         let mark = TaskManifest {
             job: self.id.clone(),
             task: task.to_owned(),
@@ -59,57 +50,45 @@ impl Job {
         self.decide(mark, replaces).await
     }
 
-    /// Writes `first` where nothing is, or what `replaces` makes of the manifest that is there.
+    /// Writes `first` where nothing is, or what `replaces` makes of the manifest that is there. Returns the manifest that is
+    /// there now, and the object if this call has written it.
     async fn decide(
         &self,
         first: TaskManifest,
-        replaces: impl Fn(&TaskManifest) -> Option<TaskManifest>,
-    ) -> Result<AtKey> {
+        replaces: impl Fn(&TaskManifest) -> Option<TaskManifest> + Send + Sync,
+    ) -> Result<(Option<Object>, TaskManifest)> {
         let key = self.manifest_key(&first.task, &first.attempt);
-        let put = |manifest: &TaskManifest| {
-            self.store.put(&*key, manifest.to_json()).content_type("application/json")
+        let mut now = first.clone();
+        let decide = |there: Option<&[u8]>| {
+            let Some(text) = there else {
+                now = first.clone();
+                return Ok(Some(now.to_json()));
+            };
+            let there = self.manifest_of(&key, text)?;
+            let next = replaces(&there);
+            let json = next.as_ref().map(TaskManifest::to_json);
+            now = next.unwrap_or(there);
+            Ok(json)
         };
-        for _ in 0..TRIES {
-            match put(&first).create_only().await {
-                Ok(object) => return Ok(AtKey::New(Box::new(object), first)),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error.into()),
-            }
-            let Some((object, there)) = self.find_manifest(&key).await? else { continue };
-            let Some(next) = replaces(&there) else { return Ok(AtKey::Old(there)) };
-            match put(&next).replaces(object).await {
-                Ok(object) => return Ok(AtKey::New(Box::new(object), next)),
-                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let message =
-            "other processes commit this attempt or give it up, all the while: repeat the operation";
-        Err(self.refused_object(ErrorKind::Closed, &key, message))
+        let written = self.change(&key, decide).await?;
+        Ok((written, now))
     }
 
     /// Describes and reads a manifest; `None` if it is not there.
-    pub(super) async fn find_manifest(&self, key: &str) -> Result<Option<(Object, TaskManifest)>> {
-        let Some((object, text)) = self.find(key).await? else { return Ok(None) };
+    pub(super) async fn read_manifest(&self, key: &str) -> Result<Option<(Object, TaskManifest)>> {
+        let Some((object, text)) = self.describe_and_read(key).await? else { return Ok(None) };
+        Ok(Some((object, self.manifest_of(key, &text)?)))
+    }
+
+    fn manifest_of(&self, key: &str, text: &[u8]) -> Result<TaskManifest> {
         let is_ours = |manifest: &TaskManifest| {
             manifest.job == self.id && self.manifest_key(&manifest.task, &manifest.attempt) == key
         };
-        match TaskManifest::from_json(&text).filter(is_ours) {
-            Some(manifest) => Ok(Some((object, manifest))),
-            None => {
-                let message = "this is no manifest of an attempt of this job, or it is one of a later version of Tidegate: \
-                     nothing is published";
-                Err(self.refused_object(ErrorKind::InvalidInput, key, message))
-            }
-        }
-    }
-
-    /// Removes a manifest, if it is still this object.
-    pub(super) async fn remove_manifest(&self, key: &str, object: &Object) -> Result {
-        match self.store.delete_if_unchanged(key, object).await {
-            Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => Ok(()),
-            removed => Ok(removed?),
-        }
+        TaskManifest::from_json(text).filter(is_ours).ok_or_else(|| {
+            let message = "this is no manifest of an attempt of this job, or it is one of a later version of Tidegate: \
+                 nothing is published";
+            self.refused_object(ErrorKind::InvalidInput, key, message)
+        })
     }
 
     /// Reads the manifests of all attempts, as the store lists them; `None` in place of one that is gone since.
@@ -122,7 +101,7 @@ impl Job {
             );
             return Err(self.refused(ErrorKind::TooLarge, message));
         }
-        let reads: Vec<_> = listed.iter().map(|object| self.find_manifest(&object.key)).collect();
+        let reads: Vec<_> = listed.iter().map(|object| self.read_manifest(&object.key)).collect();
         let read: Vec<_> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
         let read = read.into_iter().map(|read| read.map(|(_, manifest)| manifest));
         Ok(listed.into_iter().zip(read).map(|(listed, manifest)| Some((listed, manifest?))).collect())

@@ -7,11 +7,18 @@ use tidegate::upload::{Pending, Resumable};
 /// The version of the JSON that this version writes, and the latest that it reads.
 pub(super) const VERSION: u32 = 1;
 
-/// What is known of one upload of an attempt. Each state replaces the one before it, in one object.
+/// What is known of one upload of an attempt, in one object. Each state replaces the one before it.
 #[derive(Clone, Debug)]
-pub(super) enum UploadRecord {
+pub(super) struct UploadRecord {
+    /// Relative to the output directory.
+    pub(super) key: String,
+    pub(super) state: UploadState,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum UploadState {
     /// Its session may have been opened; the id is not known.
-    Opening { key: String },
+    Opening,
     /// Its session is open.
     Open(Resumable),
     /// All its bytes are at the store.
@@ -22,7 +29,6 @@ pub(super) enum UploadRecord {
 #[derive(Serialize, Deserialize)]
 struct RecordText {
     version: u32,
-    /// Relative to the output directory.
     key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<serde_json::Value>,
@@ -31,26 +37,26 @@ struct RecordText {
 }
 
 impl UploadRecord {
-    /// `key` is that of the file, relative to the output directory.
-    pub(super) fn to_json(&self, key: &str) -> String {
+    pub(super) fn to_json(&self) -> String {
         let (mut open, mut closed) = (None, None);
-        match self {
-            Self::Opening { .. } => {}
-            Self::Open(point) => open = Some(value(&point.to_json())),
-            Self::Closed(pending) => closed = Some(value(&pending.to_json())),
+        match &self.state {
+            UploadState::Opening => {}
+            UploadState::Open(point) => open = Some(value(&point.to_json())),
+            UploadState::Closed(pending) => closed = Some(value(&pending.to_json())),
         }
-        let text = RecordText { version: VERSION, key: key.to_owned(), open, closed };
+        let text = RecordText { version: VERSION, key: self.key.clone(), open, closed };
         serde_json::to_string(&text).unwrap_or_default()
     }
 
     /// `None` if the text is no record that this version reads.
     pub(super) fn from_json(text: &[u8]) -> Option<Self> {
         let RecordText { key, open, closed, .. } = versioned(text)?;
-        Some(match (open, closed) {
-            (_, Some(pending)) => Self::Closed(Pending::from_json(&pending.to_string()).ok()?),
-            (Some(point), None) => Self::Open(Resumable::from_json(&point.to_string()).ok()?),
-            (None, None) => Self::Opening { key },
-        })
+        let state = match (open, closed) {
+            (_, Some(pending)) => UploadState::Closed(Pending::from_json(&pending.to_string()).ok()?),
+            (Some(point), None) => UploadState::Open(Resumable::from_json(&point.to_string()).ok()?),
+            (None, None) => UploadState::Opening,
+        };
+        Some(Self { key, state })
     }
 }
 
@@ -134,9 +140,10 @@ impl TaskManifest {
 
     /// Whether both have the same uploads, in one order.
     pub(super) fn has_files_of(&self, other: &Self) -> bool {
-        let records =
-            |manifest: &Self| manifest.files.iter().map(|file| file.record.clone()).collect::<Vec<_>>();
-        records(self) == records(other)
+        fn records(manifest: &TaskManifest) -> impl Iterator<Item = &String> {
+            manifest.files.iter().map(|file| &file.record)
+        }
+        records(self).eq(records(other))
     }
 }
 

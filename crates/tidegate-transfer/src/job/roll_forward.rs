@@ -28,8 +28,8 @@ pub enum JobOutcome {
     Ended(JobAbort),
 }
 
-/// Brings every job of `out` to its end whose set was begun, or whose end was interrupted. Jobs that are not begun are left
-/// alone. A job that fails does not keep the others.
+/// Completes every job of `out` whose set was begun, and ends every job whose end was interrupted. Other jobs are left alone.
+/// If one job fails, the others are still tried.
 ///
 /// May be repeated, by any process, while jobs are at work.
 ///
@@ -76,26 +76,12 @@ async fn jobs(out: &Store) -> Result<Vec<Job>> {
 impl Job {
     /// `None` if there is nothing of the job.
     async fn roll_forward(&self) -> Result<Option<JobOutcome>> {
-        // An attempt that came too late may have died while it gave up its uploads, or an abort of the job.
-        self.unclaimed_set().await?;
         match self.state().await? {
             JobState::Begun => self.complete().await,
-            // A job without files has no set: its end was interrupted.
-            JobState::Open(_) if self.read_success().await?.is_some() => self.complete().await,
-            JobState::Open(_) | JobState::PointerClaimed => Ok(Some(JobOutcome::NotBegun)),
+            JobState::Open => Ok(Some(JobOutcome::NotBegun)),
             // Also what an attempt has left that came too late.
             JobState::BeingAborted | JobState::Gone => match self.give_up().await? {
                 Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
-                // What an attempt has left that came too late for this job.
-                Some(JobOutcome::Ended(JobAbort::Abandoned { uploads, unreadable, visible })) => {
-                    let committed = self.read_success().await?;
-                    Ok(Some(match committed {
-                        Some(job) => {
-                            JobOutcome::Committed(CommittedJob { abandoned: uploads, unreadable, ..job })
-                        }
-                        None => JobOutcome::Ended(JobAbort::Abandoned { uploads, visible, unreadable }),
-                    }))
-                }
                 ended => Ok(ended),
             },
         }

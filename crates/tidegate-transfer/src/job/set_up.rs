@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use tidegate::ErrorKind;
 use tidegate::store::SetProgress;
 
-use super::work_path::{JobPhase, JobState, OTHERS, Settings, TRIES};
+use super::work_path::{JobState, Settings};
 use super::{FoundJob, Job, JobError, Result, roll_forward};
 
 /// The longest lifetime that every store grants.
@@ -74,7 +74,7 @@ impl SetUpJob {
         }
         let over = |message| Err(job.refused(ErrorKind::Closed, message));
         // What a job of this id has left is found before its settings are written anew.
-        match job.store.find_set(&job.pointer()).await.map_err(JobError::from) {
+        match job.unclaimed_set().await {
             Err(error) if job.has_no_directory(&error) => {}
             Err(error) => return Err(error),
             Ok(SetProgress::NotBegun) if job.read_success().await?.is_none() => {}
@@ -85,7 +85,7 @@ impl SetUpJob {
         match put.content_type("application/json").create_only().await {
             Ok(_) => Ok(earlier),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match job.state().await? {
-                JobState::Open(_) => Ok(earlier),
+                JobState::Open => Ok(earlier),
                 _ => over("a job of this id was committed or given up before: each job has an id of its own"),
             },
             Err(error) => Err(error.into()),
@@ -106,23 +106,5 @@ impl Job {
     /// Whether the output directory is one of this machine, and does not exist yet.
     fn has_no_directory(&self, error: &JobError) -> bool {
         error.kind() == ErrorKind::NoBucket && self.store.is_local()
-    }
-
-    /// Has every process know that the job is being given up. Does nothing if there are no settings.
-    pub(super) async fn close(&self) -> Result {
-        // A driver may end the job meanwhile: then its settings are not written anew.
-        for _ in 0..TRIES {
-            let Some((object, mut settings)) = self.find_settings().await? else { return Ok(()) };
-            if settings.phase != JobPhase::Open {
-                return Ok(());
-            }
-            settings.phase = JobPhase::BeingAborted;
-            let put = self.store.put(self.settings_key(), settings.to_json());
-            match put.content_type("application/json").replaces(object).await {
-                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
-                written => return written.map(drop).map_err(Into::into),
-            }
-        }
-        Err(self.refused(ErrorKind::Closed, OTHERS))
     }
 }

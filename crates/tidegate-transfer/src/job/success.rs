@@ -1,13 +1,13 @@
 //! `_SUCCESS`, the object that says that a job is complete.
 
 use serde::{Deserialize, Serialize};
+use tidegate::Store;
 use tidegate::store::PointedObject;
 use tidegate::upload::Pending;
-use tidegate::{ErrorKind, Store};
 
 use super::commit::CommittedJob;
 use super::record::{VERSION, versioned};
-use super::work_path::{OTHERS, TRIES};
+use super::work_path::read;
 use super::{Job, Result};
 
 /// The key, in the output directory, of the object that is written when all files of a job are published. Its JSON has the
@@ -53,11 +53,8 @@ impl From<PointedObject> for PublishedFile {
 /// # Errors
 /// Those of the store.
 pub async fn last_completed(out: &Store) -> Result<Option<String>> {
-    let text = match out.get(SUCCESS).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text?,
-    };
-    Ok(versioned::<SuccessText>(&text).map(|success| success.job))
+    let text = read(out, SUCCESS).await?;
+    Ok(text.and_then(|text| versioned::<SuccessText>(&text)).map(|success| success.job))
 }
 
 impl CommittedJob {
@@ -80,33 +77,17 @@ impl Job {
             objects: files,
         };
         let text = serde_json::to_string(&text).unwrap_or_default();
-        for _ in 0..TRIES {
-            let put = self.store.put(SUCCESS, text.clone()).content_type("application/json");
-            let put = match self.find(SUCCESS).await? {
-                None => put.create_only(),
-                Some((there, text)) => {
-                    let later = |there: SuccessText| there.job != self.id && there.created > created;
-                    if versioned::<SuccessText>(&text).is_some_and(later) {
-                        return Ok(());
-                    }
-                    put.replaces(there)
-                }
-            };
-            match put.await {
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::AlreadyExists | ErrorKind::Replaced | ErrorKind::NotFound
-                    ) => {}
-                written => return written.map(drop).map_err(Into::into),
-            }
-        }
-        Err(self.refused(ErrorKind::Closed, OTHERS))
+        let is_later = |there: SuccessText| there.job != self.id && there.created > created;
+        let write = |there: Option<&[u8]>| {
+            let keeps = there.and_then(versioned::<SuccessText>).is_some_and(is_later);
+            Ok((!keeps).then(|| text.clone()))
+        };
+        self.change(SUCCESS, write).await.map(drop)
     }
 
     /// What `_SUCCESS` says, if it is that of this job.
     pub(super) async fn read_success(&self) -> Result<Option<CommittedJob>> {
-        let Some(text) = self.read(SUCCESS).await? else { return Ok(None) };
+        let Some(text) = read(&self.store, SUCCESS).await? else { return Ok(None) };
         // Other programs write an empty object of this name, and other jobs of this directory one of theirs.
         let ours = versioned::<SuccessText>(&text).filter(|success| success.job == self.id);
         Ok(ours.map(|success| CommittedJob::of(&success.objects)))

@@ -1,6 +1,8 @@
 mod attempts;
 mod interrupted;
+mod limits;
 mod mortal;
+mod stalled;
 mod stores;
 
 use futures::TryStreamExt;
@@ -117,7 +119,7 @@ async fn a_zombie_is_refused_and_leaves_nothing() -> Result {
     drop(zombie);
     let found = roll_forward(&out).await?;
     assert!(
-        matches!(&found[0].outcome, Ok(JobOutcome::Committed(committed)) if committed.abandoned == 1),
+        matches!(&found[0].outcome, Ok(JobOutcome::Ended(JobAbort::Removed { uploads: 1, .. }))),
         "{found:?}"
     );
     assert_eq!((keys(&out).await.len(), sessions(&out).await), (2, 0));
@@ -200,7 +202,7 @@ async fn an_abort_that_is_overtaken_by_a_commit_says_so() -> Result {
     let out = out().await;
     let job = new_job(&out, "a").await;
     run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
-    let (_, settings) = job.find_settings().await?.unwrap();
+    let settings = job.settings().await?.unwrap();
     job.commit().await?;
     job.close().await?;
     assert_eq!(keys(&out).await, ["0", "_SUCCESS"]);

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tidegate::store::SetProgress;
-use tidegate::{Entry, Error as StoreError, ErrorKind, Object};
+use tidegate::{Entry, Error as StoreError, ErrorKind, Object, Store};
 
 use super::record::{VERSION, versioned};
-use super::{Job, Result};
+use super::{Job, JobError, Result};
 
 /// The beginning of the name of a work path.
 pub(super) const WORK_PATH: &str = "__tidegate_";
@@ -16,13 +17,8 @@ pub(super) const WORK_PATH: &str = "__tidegate_";
 /// Objects of the work path that are read, and uploads that are ended, at the same time; the engine's limits hold as well.
 pub(super) const AT_ONCE: usize = 64;
 
-/// How often a process looks again because others are at work on the job, and the pause before the second time, which
-/// doubles: six seconds in all.
+/// How often a process looks again because others are at work on the job.
 pub(super) const TRIES: u32 = 7;
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
-
-/// After so many tries, a process ends what another one has begun to give up, and may have died.
-pub(super) const PATIENCE: u32 = 3;
 
 /// The content of `job.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -72,14 +68,12 @@ impl Settings {
 }
 
 /// How far a job is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobState {
     /// Its set is not begun.
-    Open(Settings),
+    Open,
     /// Its set is begun or complete.
     Begun,
-    /// An attempt that came too late gives up its uploads, and has the set's pointer meanwhile. The job may be open.
-    PointerClaimed,
     BeingAborted,
     /// It has no settings: it was completed, given up, or never set up.
     Gone,
@@ -103,17 +97,8 @@ impl Job {
         format!("{}attempts/", self.work_path())
     }
 
-    /// Reads an object of the work path; `None` if it is not there.
-    pub(super) async fn read(&self, key: &str) -> Result<Option<bytes::Bytes>> {
-        match self.store.get(key).await {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Describes and reads an object of the work path; `None` if it is not there.
-    pub(super) async fn find(&self, key: &str) -> Result<Option<(Object, Vec<u8>)>> {
+    /// Describes and reads an object; `None` if it is not there.
+    pub(super) async fn describe_and_read(&self, key: &str) -> Result<Option<(Object, Vec<u8>)>> {
         let read = async {
             let mut reader = self.store.reader(key).await?;
             let (object, mut text) = (reader.object().clone(), Vec::<u8>::new());
@@ -129,9 +114,51 @@ impl Job {
         }
     }
 
-    /// Writes an object of the work path, whatever was there.
-    pub(super) async fn write(&self, key: &str, json: String) -> Result<Object> {
-        Ok(self.store.put(key, json).content_type("application/json").await?)
+    /// Writes an object, whatever was there.
+    pub(super) async fn write(&self, key: &str, json: String) -> Result {
+        Ok(self.store.put(key, json).content_type("application/json").await.map(drop)?)
+    }
+
+    /// Writes what `change` makes of the object, or of nothing, unless another process changes the object first: then tries
+    /// again. Returns what it has written; `None` if `change` leaves the object as it is.
+    pub(super) async fn change(
+        &self,
+        key: &str,
+        mut change: impl FnMut(Option<&[u8]>) -> Result<Option<String>> + Send,
+    ) -> Result<Option<Object>> {
+        let put = |json| self.store.put(key, json).content_type("application/json");
+        for _ in 0..TRIES {
+            let created = change(None)?;
+            let may_create = created.is_some();
+            if let Some(json) = created {
+                match put(json).create_only().await {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    written => return Ok(Some(written?)),
+                }
+            }
+            let Some((object, text)) = self.describe_and_read(key).await? else {
+                match may_create {
+                    true => continue,
+                    false => return Ok(None),
+                }
+            };
+            let Some(json) = change(Some(&text))? else { return Ok(None) };
+            match put(json).replaces(object).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
+                written => return Ok(Some(written?)),
+            }
+        }
+        Err(self.refused_object(ErrorKind::Closed, key, OTHERS))
+    }
+
+    /// Removes an object, if it is still this one.
+    pub(super) async fn remove_unchanged(&self, key: &str, object: &Object) -> Result {
+        match self.store.delete_if_unchanged(key, object).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => Ok(()),
+            // A store whose answers name no version of an object.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(self.store.delete(key).await?),
+            removed => Ok(removed?),
+        }
     }
 
     /// The objects whose keys begin with `prefix`.
@@ -146,58 +173,79 @@ impl Job {
     }
 
     pub(super) async fn settings(&self) -> Result<Option<Settings>> {
-        Ok(self.find_settings().await?.map(|(_, settings)| settings))
+        let text = read(&self.store, &self.settings_key()).await?;
+        text.map(|text| self.settings_of(&text)).transpose()
     }
 
-    /// Describes and reads the settings.
-    pub(super) async fn find_settings(&self) -> Result<Option<(Object, Settings)>> {
-        let key = self.settings_key();
-        let Some((object, text)) = self.find(&key).await? else { return Ok(None) };
-        match versioned::<Settings>(&text).filter(|settings| settings.job == self.id) {
-            Some(settings) => Ok(Some((object, settings))),
-            None => {
-                let message =
-                    "this is not the job's settings, or they are those of a later version of Tidegate";
-                Err(self.refused_object(ErrorKind::InvalidInput, &key, message))
-            }
-        }
+    fn settings_of(&self, text: &[u8]) -> Result<Settings> {
+        let ours = versioned::<Settings>(text).filter(|settings| settings.job == self.id);
+        ours.ok_or_else(|| {
+            let message = "this is not the job's settings, or they are those of a later version of Tidegate";
+            self.refused_object(ErrorKind::InvalidInput, &self.settings_key(), message)
+        })
+    }
+
+    /// Has every process know that the job is being given up. Does nothing if there are no settings.
+    pub(super) async fn close(&self) -> Result {
+        let close = |text: Option<&[u8]>| {
+            let Some(text) = text else { return Ok(None) };
+            let settings = self.settings_of(text)?;
+            let closed = Settings { phase: JobPhase::BeingAborted, ..settings.clone() };
+            Ok((settings.phase == JobPhase::Open).then(|| closed.to_json()))
+        };
+        self.change(&self.settings_key(), close).await.map(drop)
     }
 
     /// How far the job is. The set is looked for before the settings, because a job that is complete loses its settings
     /// before its pointer: if there is no set, and then there are settings, the set was not begun when it was looked for.
     pub(super) async fn state(&self) -> Result<JobState> {
-        let is_claimed = match self.store.find_set(&self.pointer()).await? {
-            SetProgress::NotBegun => false,
-            SetProgress::BeingAbandoned(_) => true,
-            _ => return Ok(JobState::Begun),
-        };
-        Ok(match self.settings().await? {
-            Some(settings) if settings.phase == JobPhase::Open && is_claimed => JobState::PointerClaimed,
-            Some(settings) if settings.phase == JobPhase::Open => JobState::Open(settings),
-            Some(_) => JobState::BeingAborted,
+        let SetProgress::NotBegun = self.unclaimed_set().await? else { return Ok(JobState::Begun) };
+        Ok(match self.settings().await?.map(|settings| settings.phase) {
+            Some(JobPhase::Open) => JobState::Open,
+            Some(JobPhase::BeingAborted) => JobState::BeingAborted,
             None => JobState::Gone,
         })
     }
 
-    /// How far the set is when nobody gives up uploads with its pointer: ends that first.
+    /// The error of an attempt or a driver that comes too late; `None` while the job is open.
+    pub(super) fn refusal(&self, state: JobState) -> Option<JobError> {
+        let why = match state {
+            JobState::Open => return None,
+            JobState::Begun => "the job is being committed, or is complete",
+            JobState::BeingAborted => "the job is being given up: `tidegate abandon --job` ends that",
+            JobState::Gone => NO_SUCH_JOB,
+        };
+        Some(self.refused(ErrorKind::Closed, why))
+    }
+
+    /// How far the set is. An attempt that came too late, or an abort, has the set's pointer while it gives up uploads, and
+    /// may have died: what it has begun is ended first.
     pub(super) async fn unclaimed_set(&self) -> Result<SetProgress> {
         for _ in 0..TRIES {
-            match self.store.find_set(&self.pointer()).await? {
-                SetProgress::BeingAbandoned(_) => self.end_claim().await?,
+            let uploads = match self.store.find_set(&self.pointer()).await? {
+                SetProgress::BeingAbandoned(uploads) => uploads,
                 progress => return Ok(progress),
+            };
+            match self.store.abandon_all(&uploads).await {
+                // A set was begun meanwhile, or files of these were published alone.
+                Err(error) if error.kind() == ErrorKind::Closed => {}
+                ended => ended?,
             }
         }
         Err(self.refused(ErrorKind::Closed, OTHERS))
     }
+}
 
-    /// Ends what another process has begun to give up with the set's pointer.
-    pub(super) async fn end_claim(&self) -> Result {
-        match self.store.abandon_set(&self.pointer()).await {
-            Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::NotFound) => Ok(()),
-            ended => ended.map(drop).map_err(Into::into),
-        }
+/// Reads an object; `None` if it is not there.
+pub(super) async fn read(store: &Store, key: &str) -> Result<Option<Bytes>> {
+    match store.get(key).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
+
+pub(super) const NO_SUCH_JOB: &str = "there is no such job: it was completed, given up, or never set up";
 
 pub(super) const OTHERS: &str =
     "other processes commit the job or give it up, all the while: repeat the operation";

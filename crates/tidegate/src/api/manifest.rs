@@ -4,14 +4,14 @@
 //!
 //! 1. Every upload is checked: its bytes are at the store, and its condition holds. Then the *intent* is written below
 //!    `.tidegate/manifests/` with `create_only`, so of two sets with one pointer only one gets it. Until the intent exists,
-//!    nothing is visible and the set can be given up. All uploads are checked once more then: the one who gives up a set may
-//!    have been at work between the check and the intent.
+//!    nothing is visible and the set can be given up. All uploads are checked once more then: a process that gives up the set
+//!    may have been at work between the check and the intent.
 //! 2. Every upload is committed. That may be repeated, by any process that reads the intent.
 //! 3. The pointer is written, and names the objects. Then the intent is removed.
 //!
 //! Readers that begin with the pointer see all objects of a set or none.
 //!
-//! A process that gives up a set first writes an object of the same key, with another content. So a set is either published
+//! A process that gives up a set first writes an object of the intent's key, with another content. So a set is either published
 //! or given up: the process that writes first decides. A set whose intent exists is given up only if one of its uploads cannot
 //! be published: then nobody writes the pointer.
 
@@ -65,21 +65,31 @@ impl Manifest {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if there are no uploads, two of one key, or uploads of several buckets.
     pub fn new(pointer: impl Into<String>, pending: impl IntoIterator<Item = Pending>) -> Result<Self> {
-        let (pointer, pending) = (pointer.into(), pending.into_iter().collect::<Vec<_>>());
-        let refused = |message: &str| {
-            Err(Error::new(ErrorKind::InvalidInput, Operation::Complete, pointer.clone(), message))
-        };
-        let Some(first) = pending.first() else { return refused("a set of uploads has at least one") };
-        if pending.iter().any(|other| other.url() != first.url()) {
-            return refused("the uploads of a set are of one bucket");
+        let set = Self::of(pointer.into(), pending)?;
+        match set.pending.is_empty() {
+            true => Err(set.refused("a set of uploads has at least one")),
+            false => Ok(set),
+        }
+    }
+
+    /// As [`new`](Self::new); the set may have no uploads.
+    fn of(pointer: String, pending: impl IntoIterator<Item = Pending>) -> Result<Self> {
+        let set = Self { pointer, pending: pending.into_iter().collect() };
+        let pending = &set.pending;
+        if pending.windows(2).any(|pair| pair[0].url() != pair[1].url()) {
+            return Err(set.refused("the uploads of a set are of one bucket"));
         }
         let mut keys: Vec<&str> = pending.iter().map(Pending::key).collect();
-        keys.push(&pointer);
+        keys.push(&set.pointer);
         keys.sort_unstable();
         if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-            return refused("two objects of a set, or its pointer and one of them, have one key");
+            return Err(set.refused("two objects of a set, or its pointer and one of them, have one key"));
         }
-        Ok(Self { pointer, pending })
+        Ok(set)
+    }
+
+    fn refused(&self, message: &str) -> Error {
+        Error::new(ErrorKind::InvalidInput, Operation::Complete, self.pointer.clone(), message)
     }
 
     /// The key, in the bucket, of the object by which readers find the set.
@@ -92,14 +102,19 @@ impl Manifest {
         &self.pending
     }
 
-    /// The address of the bucket.
+    /// The address of the bucket; empty of a set without uploads.
     pub fn url(&self) -> &str {
         self.pending.first().map_or("", Pending::url)
     }
 
+    /// The [tokens](Pending::token) of the uploads: two sets with the same tokens are one set.
+    pub fn tokens(&self) -> HashSet<&str> {
+        self.pending.iter().map(Pending::token).collect()
+    }
+
     /// Whether an upload is in both sets.
     fn shares_with(&self, other: &Self) -> bool {
-        let tokens: HashSet<&str> = self.pending.iter().map(Pending::token).collect();
+        let tokens = self.tokens();
         other.pending.iter().any(|pending| tokens.contains(pending.token()))
     }
 
@@ -154,7 +169,7 @@ impl Manifest {
         }
         let pending: Result<Vec<_>> =
             text.pending.iter().map(|pending| Pending::from_json(&pending.to_string())).collect();
-        let manifest = Self::new(text.pointer, pending?)?;
+        let manifest = Self::of(text.pointer, pending?)?;
         if manifest.set() != text.set {
             return Err(refused("its uploads are not those that its name is of"));
         }

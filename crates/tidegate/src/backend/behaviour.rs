@@ -23,7 +23,7 @@ use super::*;
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
-use tidegate_gcs::both;
+use tidegate_gcs::testkit as google;
 use tidegate_s3::testkit::settings_for;
 
 mod appending;
@@ -93,8 +93,8 @@ suite! {
         local has "parts copy rename admin": on_disk();
         s3 has "parts copy bulk bucket-check presign admin": on_server("", |server| S3Scheme::new(settings_for(server))).await;
         s3_below_a_prefix has "parts copy bulk bucket-check presign admin": on_server("some/prefix/", |server| S3Scheme::new(settings_for(server))).await;
-        gcs_over_http has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Http))).await;
-        gcs_over_grpc has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Grpc))).await;
+        gcs_over_http has "parts append copy presign admin": on_server("", |server| GcsScheme::new(google::settings(server, GcsTransport::Http))).await;
+        gcs_over_grpc has "parts append copy presign admin": on_server("", |server| GcsScheme::new(google::settings(server, GcsTransport::Grpc))).await;
     }
     real_servers { minio versitygw rclone_s3 seaweedfs moto fake_gcs_server azurite }
     cases {

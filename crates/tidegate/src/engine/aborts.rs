@@ -33,7 +33,7 @@ const KEPT: usize = 1000;
 pub(crate) enum AbortsOn {
     #[cfg_attr(not(test), default)]
     OwnThread,
-    /// The runtime that the writer was started on. Many tests of this crate pause that runtime's clock, which no other
+    /// The runtime that the writer was started on. Many tests of this crate, and none of the stores' own, pause that runtime's clock, which no other
     /// runtime shares.
     #[cfg_attr(test, default)]
     WritersRuntime,

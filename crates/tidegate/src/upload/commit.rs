@@ -95,6 +95,11 @@ pub(crate) async fn check(context: &Context, pending: &Pending) -> Result<()> {
     }
 }
 
+/// Whether the upload was published, and its object is there.
+pub(crate) async fn is_published(context: &Context, pending: &Pending) -> Result<bool> {
+    Ok(PendingUpload::new(context, pending, Operation::Complete)?.published().await?.is_some())
+}
+
 /// A pending upload in the hands of this process.
 struct PendingUpload {
     pending: Pending,

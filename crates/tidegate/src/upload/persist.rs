@@ -41,13 +41,13 @@ pub struct PersistBuilder<'a> {
 }
 
 impl PersistBuilder<'_> {
-    /// How long the point can be continued from; six days by default, and at times an eighth longer. Until then no sweep,
-    /// on any machine, ends the upload; afterwards it counts as any unfinished upload. Azure Blob Storage and Google's
+    /// How long the point can be continued from; six days by default and with `None`, and at times an eighth longer. Until then
+    /// no sweep, on any machine, ends the upload; afterwards it counts as any unfinished upload. Azure Blob Storage and Google's
     /// resumable uploads live for a week at most, and a bucket may have a lifecycle rule that ends uploads earlier:
-    /// [`Resumable::warning`] says so. A process that [continues](crate::Store::resume) from the point has the upload spared
-    /// for as long again.
-    pub fn lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = lifetime;
+    /// [`Resumable::warning`] says so. A process that [continues](crate::Store::resume) from the point has the upload spared for
+    /// as long again.
+    pub fn lifetime(mut self, lifetime: impl Into<Option<Duration>>) -> Self {
+        self.lifetime = lifetime.into().unwrap_or(SIX_DAYS);
         self
     }
 

@@ -48,12 +48,12 @@ impl PrepareBuilder {
         Self { writer, lifetime: SIX_DAYS }
     }
 
-    /// How long the upload waits for its commit; six days by default. Until then no sweep, on any machine, ends it;
-    /// afterwards every sweep of the bucket removes its record, and it counts as any unfinished upload. Azure Blob Storage
-    /// and Google's resumable uploads live for a week at most, and a bucket may have a lifecycle rule that ends uploads
-    /// earlier: [`Pending::warning`] says so.
-    pub fn lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = lifetime;
+    /// How long the upload waits for its commit; six days by default, and with `None`. Until then no sweep, on any machine, ends
+    /// it; afterwards every sweep of the bucket removes its record, and it counts as any unfinished upload. Azure Blob Storage
+    /// and Google's resumable uploads live for a week at most, and a bucket may have a lifecycle rule that ends uploads earlier:
+    /// [`Pending::warning`] says so.
+    pub fn lifetime(mut self, lifetime: impl Into<Option<Duration>>) -> Self {
+        self.lifetime = lifetime.into().unwrap_or(SIX_DAYS);
         self
     }
 

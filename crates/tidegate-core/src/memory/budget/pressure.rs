@@ -69,7 +69,7 @@ impl Budget {
     /// `start` is called when half-filled memory stands in the way, with the budget locked: it must not use the
     /// budget before it has returned. It is called for each runtime on which somebody waits, and not again for that
     /// runtime before [`relieved`](Self::relieved) is called or the guard that it was given is dropped.
-    pub fn set_relief(&self, start: impl Fn(Option<&Handle>, Relieving) + Send + Sync + 'static) {
+    pub(crate) fn set_relief(&self, start: impl Fn(Option<&Handle>, Relieving) + Send + Sync + 'static) {
         // A second call has no effect: an engine sets it once, when it is built.
         let _ = self.shared.relief.set(Box::new(start));
     }
@@ -106,7 +106,7 @@ impl Budget {
 
     /// Reclaims memory that was granted some time ago and was not taken: the waiter's task is not polled, as after a
     /// cancelled write. Returns how many bytes that was.
-    pub fn reclaim(&self) -> u64 {
+    pub(crate) fn reclaim(&self) -> u64 {
         let mut state = self.shared.lock();
         let due = state.granted.iter().filter(|(_, granted)| granted.at.elapsed() >= UNTAKEN);
         let due: Vec<_> = due.map(|(id, _)| *id).collect();
@@ -119,7 +119,7 @@ impl Budget {
 
     /// Ends the longest wait with an error, unless a wait was ended less than `before` ago: the relief of another
     /// runtime may have seen the same pressure.
-    pub fn refuse_longest(&self, why: Starved, before: Duration) {
+    pub(crate) fn refuse_longest(&self, why: Starved, before: Duration) {
         let mut state = self.shared.lock();
         if state.refused_at.is_some_and(|at| at.elapsed() < before) {
             return;
@@ -136,7 +136,7 @@ impl Budget {
 
     /// Ends a run of the relief that [`set_relief`](Self::set_relief) started. Returns a guard for another run if
     /// waiters are still stopped.
-    pub fn relieved(&self, relieving: Relieving) -> Option<Relieving> {
+    pub(crate) fn relieved(&self, relieving: Relieving) -> Option<Relieving> {
         let at_work = relieving.end()?;
         if self.shared.lock().is_stopped(self.shared.total) { Relieving::begin(&at_work) } else { None }
     }

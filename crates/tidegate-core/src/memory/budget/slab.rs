@@ -24,7 +24,7 @@ impl Slab {
 
     /// Slabs that use all of the lease: full ones, and a smaller one for the rest. If the free memory lies in
     /// pieces, the slabs are smaller and more, because another chunk would exceed the budget.
-    pub fn all_of(mut lease: Lease) -> Vec<Self> {
+    pub(crate) fn all_of(mut lease: Lease) -> Vec<Self> {
         let full = lease.slab_size().max(1) as u64;
         let mut slabs = Vec::new();
         while lease.bytes > 0 {

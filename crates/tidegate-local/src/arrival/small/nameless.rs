@@ -11,13 +11,11 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 
 use crate::arrival::at_file;
-use crate::target;
 use crate::target::Target;
-use crate::temp;
 use crate::temp::Publish;
 use crate::waiting::WaitedWork;
 use crate::write::write_all_at;
-use crate::{Parents, replaced};
+use crate::{Parents, replaced, target, temp};
 use tidegate_core::backend::Fault;
 use tidegate_core::types::object::Object;
 

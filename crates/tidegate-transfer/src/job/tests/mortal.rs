@@ -1,6 +1,7 @@
 //! Processes that share a bucket, and die at any of their requests: when it is sent, or when its answer comes.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -13,9 +14,12 @@ use tidegate::backend::{
 };
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
-use tidegate::{Object, Store, Tidegate};
+use tidegate::{Object, Store, Tidegate, TidegateBuilder};
 use tokio::sync::watch;
 use tokio::task::yield_now;
+
+/// The steps after which no process dies by itself.
+const IMMORTAL: u64 = u64::MAX - 1;
 
 /// A bucket in memory, which outlives the processes that use it.
 #[derive(Debug)]
@@ -28,20 +32,41 @@ impl Bucket {
 
     /// A process that dies when it has made so many steps: requests that it sent, and answers that came.
     pub(super) fn process(&self, dies_after: u64) -> Process {
+        self.process_of(dies_after, true, |engine| engine)
+    }
+
+    /// A process that lives on, and has the store's sessions recorded in this directory.
+    pub(super) fn recording_in(&self, directory: &Path) -> Process {
+        self.process_of(IMMORTAL, true, |engine| engine.records(directory))
+    }
+
+    /// A process that lives on, and to which the store names neither the tag nor the version of an object.
+    pub(super) fn without_versions(&self) -> Process {
+        self.process_of(IMMORTAL, false, |engine| engine)
+    }
+
+    fn process_of(
+        &self,
+        dies_after: u64,
+        has_versions: bool,
+        options: impl FnOnce(TidegateBuilder) -> TidegateBuilder,
+    ) -> Process {
         let reach = Arc::new(Reach {
+            has_versions,
             bucket: self.0.clone(),
             steps: watch::Sender::new(0),
             dies_after: dies_after.into(),
             fails_at: u64::MAX.into(),
+            stalls_at: watch::Sender::new(u64::MAX),
         });
-        let tide = Tidegate::builder().memory(32 << 20).build().expect("an engine");
+        let tide = options(Tidegate::builder().memory(32 << 20)).build().expect("an engine");
         let out = tide.store(reach.clone()).within("out");
         Process { reach, out }
     }
 
     /// A process that lives on.
     pub(super) fn immortal(&self) -> Process {
-        self.process(u64::MAX - 1)
+        self.process(IMMORTAL)
     }
 
     pub(super) fn root(&self) -> Store {
@@ -101,6 +126,15 @@ impl Process {
         *self.reach.steps.borrow() >= self.reach.fails_at.load(SeqCst)
     }
 
+    /// Has the process stall before its next step, after so many steps more, until it [goes on](Self::go_on).
+    pub(super) fn stall_in(&self, steps: u64) {
+        self.reach.stalls_at.send_replace(*self.reach.steps.borrow() + steps);
+    }
+
+    pub(super) fn go_on(&self) {
+        self.reach.stalls_at.send_replace(u64::MAX);
+    }
+
     /// Kills the process: none of its requests has an effect any more.
     pub(super) fn kill(&self) {
         self.reach.steps.send_replace(u64::MAX);
@@ -121,9 +155,11 @@ impl Process {
 #[derive(Debug)]
 struct Reach {
     bucket: Arc<Memory>,
+    has_versions: bool,
     steps: watch::Sender<u64>,
     dies_after: AtomicU64,
     fails_at: AtomicU64,
+    stalls_at: watch::Sender<u64>,
 }
 
 impl Reach {
@@ -133,6 +169,7 @@ impl Reach {
 
     async fn step(&self) -> Result<(), Fault> {
         yield_now().await;
+        self.wait_while_stalled().await;
         let mut fails = false;
         self.steps.send_modify(|steps| {
             *steps = steps.saturating_add(1);
@@ -145,12 +182,25 @@ impl Reach {
         }
     }
 
+    async fn wait_while_stalled(&self) {
+        let made = *self.steps.borrow();
+        let mut stalls_at = self.stalls_at.subscribe();
+        let _ = stalls_at.wait_for(|at| *at == u64::MAX || made < *at).await.expect("a process");
+    }
+
     /// Sends a request, and waits for its answer.
     async fn send<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         self.step().await?;
         let answer = request.await;
         self.step().await?;
         answer
+    }
+
+    fn seen(&self, object: Object) -> Object {
+        match self.has_versions {
+            true => object,
+            false => Object { etag: None, version: None, ..object },
+        }
     }
 
     fn parts_of_bucket(&self) -> &dyn Parts {
@@ -171,11 +221,11 @@ impl Backend for Reach {
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<Object, Fault> {
-        self.send(self.bucket.put(key, payload, options, attempt)).await
+        Ok(self.seen(self.send(self.bucket.put(key, payload, options, attempt)).await?))
     }
 
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
-        self.send(self.bucket.head(key, attempt)).await
+        Ok(self.seen(self.send(self.bucket.head(key, attempt)).await?))
     }
 
     async fn get(

@@ -45,7 +45,7 @@ pub(super) enum Claim {
 }
 
 /// The content of a pointer.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Pointer {
     version: u32,
     set: String,
@@ -150,28 +150,28 @@ impl Store {
     /// What is at the key of the set's pointer.
     pub(super) async fn pointer_of(&self, manifest: &Manifest) -> Result<PointerState> {
         Ok(match self.read_pointer(manifest.pointer()).await? {
-            (PointerState::OfAnotherSet, set) if set == manifest.set() => PointerState::Ours,
+            (PointerState::OfAnotherSet, pointer) if pointer.set == manifest.set() => PointerState::Ours,
             (state, _) => state,
         })
     }
 
-    /// What is at the key of a pointer, and the name of its set; a pointer is taken for that of another set.
-    pub(super) async fn read_pointer(&self, pointer: &str) -> Result<(PointerState, String)> {
+    /// What is at the key of a pointer; a pointer is taken for that of another set.
+    pub(super) async fn read_pointer(&self, pointer: &str) -> Result<(PointerState, Pointer)> {
         let Some((_, bytes)) = self.read_small(pointer).await? else {
-            return Ok((PointerState::Nothing, String::new()));
+            return Ok((PointerState::Nothing, Pointer::default()));
         };
-        Ok(match serde_json::from_slice::<Pointer>(&bytes) {
-            Ok(pointer) => (PointerState::OfAnotherSet, pointer.set),
-            Err(_) => (PointerState::NoPointer, String::new()),
+        Ok(match serde_json::from_slice(&bytes) {
+            Ok(pointer) => (PointerState::OfAnotherSet, pointer),
+            Err(_) => (PointerState::NoPointer, Pointer::default()),
         })
     }
 
     /// The objects that a pointer names; `None` if it is not there.
     pub(super) async fn pointed_objects(&self, pointer: &str) -> Result<Option<Vec<PointedObject>>> {
-        let Some((_, bytes)) = self.read_small(pointer).await? else { return Ok(None) };
-        match serde_json::from_slice::<Pointer>(&bytes) {
-            Ok(found) => Ok(Some(found.objects)),
-            Err(_) => {
+        match self.read_pointer(pointer).await? {
+            (PointerState::Nothing, _) => Ok(None),
+            (PointerState::Ours | PointerState::OfAnotherSet, found) => Ok(Some(found.objects)),
+            (PointerState::NoPointer, _) => {
                 let message = "the object there is not the pointer of a set of uploads";
                 Err(self.of_pointer(ErrorKind::InvalidInput, Operation::Get, pointer, message))
             }

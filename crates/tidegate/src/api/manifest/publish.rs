@@ -141,12 +141,13 @@ impl Store {
         }
     }
 
-    /// The set of these uploads. `pointer` is the key of the object by which readers find the set, relative to this store.
+    /// The set of these uploads, which may be none. `pointer` is the key of the object by which readers find the set, relative
+    /// to this store.
     ///
     /// # Errors
-    /// As [`Manifest::new`], which takes the pointer's key in the bucket.
+    /// [`ErrorKind::InvalidInput`] if two uploads have one key, or they are of several buckets.
     pub fn manifest(&self, pointer: &str, pending: impl IntoIterator<Item = Pending>) -> Result<Manifest> {
-        Manifest::new(self.context().prefixed(pointer), pending)
+        Manifest::of(self.context().prefixed(pointer), pending)
     }
 
     /// How far the set with this pointer has come. Reads the intent, then the pointer, and changes nothing.
@@ -189,6 +190,7 @@ impl Store {
     /// A check asks the store whether it has all bytes of an upload, and whether the upload's condition (`create_only`,
     /// `replaces`) holds. Where one fails, nothing is written. All are checked again once the intent is there, because another
     /// process may have given up uploads before: where a check fails then and nothing is published, the intent is removed.
+    /// At that moment, a process that commits the same set may still publish uploads that were not given up.
     ///
     /// After the future is dropped, or an error that is not of the kinds below, the set may be anywhere on its way: commit it
     /// again, or call [`roll_forward`](Self::roll_forward).
@@ -415,10 +417,11 @@ impl Store {
             return Err(error);
         }
         // Another process may publish uploads of the set as soon as it has read the intent.
-        for (pending, checked) in manifest.pending().iter().zip(self.check_each(manifest).await) {
-            if !is_refused(&checked) && self.exists(pending.key()).await? {
-                return Err(error);
-            }
+        let asks: Vec<_> =
+            manifest.pending().iter().map(|each| crate::upload::is_published(self.context(), each)).collect();
+        let published: Vec<Result<bool>> = stream::iter(asks).buffered(AT_ONCE).collect().await;
+        if published.into_iter().collect::<Result<Vec<_>>>()?.contains(&true) {
+            return Err(error);
         }
         self.remove_intent(intent).await?;
         Err(error)

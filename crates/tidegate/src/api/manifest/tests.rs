@@ -146,6 +146,22 @@ async fn two_processes_that_commit_one_set_at_once_agree() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_set_without_uploads_has_its_pointer_alone() -> Result<()> {
+    let bucket = bucket();
+    let store = process(&bucket);
+    let set = store.manifest(POINTER, [])?;
+    assert_eq!((Manifest::from_json(&set.to_json())?, set.url()), (set.clone(), ""));
+    store.claim(&set, Purpose::Publish).await?;
+    assert!(matches!(store.find_set(POINTER).await?, SetProgress::Begun(begun) if begun == set));
+    let other = prepare(&store, 1).await?;
+    assert_eq!(store.commit_all(&other).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(store.roll_forward(POINTER).await?, Some(Vec::new()));
+    assert_visible(&store, &[POINTER]).await?;
+    assert!(matches!(store.find_set(POINTER).await?, SetProgress::Complete(objects) if objects.is_empty()));
+    Ok(())
+}
+
+#[tokio::test]
 async fn sets_that_make_no_sense_are_refused() -> Result<()> {
     let bucket = bucket();
     let store = process(&bucket);
@@ -383,6 +399,10 @@ async fn a_set_that_was_given_up_between_the_check_and_the_intent_is_not_begun()
         let memory = Memory::new("test");
         let store = process(&Scripted::new(memory.clone(), Slow));
         let late = process(&Scripted::new(memory, Stalled));
+        // Objects that the set would overwrite are not its own.
+        for key in ["t/0", "t/1", "t/2"] {
+            store.put(key, "older").await?;
+        }
         let manifest = prepare(&store, 3).await?;
         let given_up = store.manifest(POINTER, manifest.pending()[..lost].to_vec())?;
         let abandon = async {
@@ -394,7 +414,7 @@ async fn a_set_that_was_given_up_between_the_check_and_the_intent_is_not_begun()
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::SessionLost);
         assert!(refused.to_string().contains("the set was not begun"), "{refused}");
-        assert_visible(&store, &[]).await?;
+        assert_visible(&store, &["t/0", "t/1", "t/2"]).await?;
         assert!(matches!(store.find_set(POINTER).await?, SetProgress::NotBegun));
     }
     Ok(())

@@ -5,7 +5,7 @@ use tidegate_dev::Server;
 use super::*;
 use crate::backend::samples::{Asked, raw_server};
 use crate::settings::{Credentials, GcsTransport, S3Settings};
-use tidegate_gcs::both;
+use tidegate_gcs::testkit as google;
 
 /// A bucket that exists, and one that does not, of one server.
 async fn s3() -> (Server, Store, Store) {
@@ -23,7 +23,7 @@ async fn s3() -> (Server, Store, Store) {
 
 async fn gcs(over: GcsTransport) -> (Server, Store, Store) {
     let server = server().await;
-    let tide = Tidegate::builder().gcs(both::settings(&server, over)).build().unwrap();
+    let tide = Tidegate::builder().gcs(google::settings(&server, over)).build().unwrap();
     let (there, missing) =
         (tide.open("gs://bucket").await.unwrap(), tide.open("gs://missing").await.unwrap());
     (server, there, missing)

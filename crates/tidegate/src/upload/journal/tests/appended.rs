@@ -6,7 +6,7 @@ use super::*;
 use crate::backend::gcs::{Gcs, GcsTransport};
 use crate::settings::Concurrency;
 use crate::testkit::figures::Figures;
-use tidegate_gcs::both::{self, over_both};
+use tidegate_gcs::testkit::{self as google, over_both};
 
 mod chaos;
 mod full;
@@ -67,7 +67,7 @@ impl Google {
     }
 
     async fn connect(&self) -> Gcs {
-        both::bucket(&self.server, self.over).await
+        google::bucket(&self.server, self.over).await
     }
 
     async fn process_of(&self, builder: TidegateBuilder) -> (Tidegate, Store) {
@@ -111,13 +111,13 @@ impl Google {
     }
 
     fn goes_wrong(&self, faults: Vec<FaultRule>) {
-        let faults = both::rules(faults, self.over);
+        let faults = google::rules(faults, self.over);
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
 
     /// The names of all requests but reads, in order.
     fn asked(&self) -> Vec<String> {
-        both::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
+        google::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
     }
 
     fn count(&self, what: &str) -> usize {

@@ -12,7 +12,7 @@ use crate::backend::gcs::GcsTransport;
 use crate::settings::RetryPolicy;
 use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate};
-use tidegate_gcs::both::{self, over_both};
+use tidegate_gcs::testkit::{self as google, over_both};
 
 mod trouble;
 
@@ -52,7 +52,7 @@ async fn place_with(over: GcsTransport, change: impl FnOnce(RetryPolicy) -> Retr
     server.create_bucket("bucket").unwrap();
     let policy = change(RetryPolicy { first_pause: Duration::from_millis(1), ..RetryPolicy::default() });
     let tide = Tidegate::builder().retry(policy).part_size(4 * GRAIN).build().unwrap();
-    let store = tide.store(Arc::new(both::bucket(&server, over).await));
+    let store = tide.store(Arc::new(google::bucket(&server, over).await));
     Place { over, server, tide, store }
 }
 
@@ -62,13 +62,13 @@ fn data(len: u64) -> Bytes {
 
 impl Place {
     fn goes_wrong(&self, faults: Vec<FaultRule>) {
-        let faults = both::rules(faults, self.over);
+        let faults = google::rules(faults, self.over);
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
 
     /// The names of all requests but reads, in order.
     fn asked(&self) -> Vec<String> {
-        both::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
+        google::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
     }
 
     async fn write(&self, bytes: &Bytes) -> Result<Object> {
@@ -208,7 +208,7 @@ async fn what_was_spooled_is_appended_in_order(over: GcsTransport) {
     let place = place(over).await;
     let tide =
         Tidegate::builder().memory(16 << 20).part_size(4 * GRAIN).spool([directory.path()]).build().unwrap();
-    let store = tide.store(Arc::new(both::bucket(&place.server, over).await));
+    let store = tide.store(Arc::new(google::bucket(&place.server, over).await));
     let bytes = data(41 * GRAIN + 3);
     let mut writer = store.writer("k").strategy(Strategy::Spool).create_only().start().await.unwrap();
     for piece in bytes.chunks(100_000) {

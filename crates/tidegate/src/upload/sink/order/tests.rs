@@ -13,7 +13,7 @@ use crate::backend::gcs::GcsTransport;
 use crate::settings::{Concurrency, RetryPolicy};
 use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate, TidegateBuilder, Writer};
-use tidegate_gcs::both::{self, over_both};
+use tidegate_gcs::testkit::{self as google, over_both};
 
 mod journaled;
 
@@ -67,14 +67,14 @@ impl Emulator {
     }
 
     fn goes_wrong(&self, faults: Vec<FaultRule>) {
-        let mut faults = both::rules(faults, self.over);
+        let mut faults = google::rules(faults, self.over);
         faults.push(lacks_parts());
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
 
     fn builder(&self) -> TidegateBuilder {
         let policy = RetryPolicy { first_pause: Duration::from_millis(1), ..RetryPolicy::default() };
-        let settings = both::settings(&self.server, self.over);
+        let settings = google::settings(&self.server, self.over);
         Tidegate::builder().gcs(settings).memory(64 * MIB).part_size(PART).retry(policy)
     }
 
@@ -86,7 +86,7 @@ impl Emulator {
     }
 
     fn asked(&self) -> Vec<String> {
-        both::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
+        google::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
     }
 
     fn file(&self, bytes: &Bytes) -> tempfile::NamedTempFile {

@@ -76,7 +76,7 @@ impl Script for Bent {
 
 impl Google {
     async fn bent(&self, tide: &Tidegate, always: bool) -> Store {
-        let below = both::bucket(&self.server, self.over).await;
+        let below = google::bucket(&self.server, self.over).await;
         tide.store(Scripted::new(below, Bent { has_bent: AtomicBool::default(), always }))
     }
 }

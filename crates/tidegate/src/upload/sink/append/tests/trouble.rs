@@ -36,7 +36,7 @@ impl Script for Bent {
 
 async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole(over: GcsTransport) {
     let place = place_with(over, |policy| RetryPolicy { attempts: 3, ..policy }).await;
-    let bent = Scripted::new(both::bucket(&place.server, over).await, Bent);
+    let bent = Scripted::new(google::bucket(&place.server, over).await, Bent);
     let store = place.tide.store(bent);
     let mut writer = store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
     writer.write_bytes(data(7 * GRAIN)).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_file_that_changes_behind_what_was_sent_is_not_published(over: GcsTran
     file.write_all(&data(7 * GRAIN)).unwrap();
     let policy = RetryPolicy { patience: Duration::from_secs(1), slowest: 1 << 30, ..RetryPolicy::default() };
     let tide = Tidegate::builder().retry(policy).part_size(4 * GRAIN).build().unwrap();
-    let store = tide.store(Arc::new(both::bucket(&place.server, over).await));
+    let store = tide.store(Arc::new(google::bucket(&place.server, over).await));
     let sending = store.writer("k").strategy(Strategy::Chunked).upload(file.path());
     let changing = async {
         while place.asked().len() < 2 {
@@ -153,7 +153,7 @@ async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
             ..policy
         })
         .await;
-        let below = both::bucket(&place.server, over).await;
+        let below = google::bucket(&place.server, over).await;
         let opened = Scripted::new(below, Opened { sessions: Mutex::default() });
         place.store = place.tide.store(opened.clone());
         let faults: Vec<FaultRule> = (0..random.usize(1..5)).map(|_| any_fault(&mut random)).collect();

@@ -1,6 +1,7 @@
 package io.tidegate;
 
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.WritableByteChannel;
@@ -21,7 +22,9 @@ final class ChannelSession implements WriteSession {
     private final Options options;
     private final AtomicReference<State> state = new AtomicReference<>(State.NEW);
     private final CompletableFuture<ObjectInfo> result = new CompletableFuture<>();
-    private volatile Writer writer;
+
+    /** Weak, so that a channel that is garbage collected takes its writer with it. */
+    private volatile WeakReference<Writer> writer = new WeakReference<>(null);
 
     ChannelSession(Store store, String key, Options options) {
         this.store = store;
@@ -43,7 +46,7 @@ final class ChannelSession implements WriteSession {
             throw e;
         }
         opened.failIfCollected(result);
-        writer = opened;
+        writer = new WeakReference<>(opened);
         if (state.get() == State.ABORTED) {
             opened.close();
             throw new AsynchronousCloseException();
@@ -60,7 +63,7 @@ final class ChannelSession implements WriteSession {
     public void abort() throws IOException {
         State before =
                 state.getAndUpdate(now -> now == State.CLOSING ? State.CLOSING : State.ABORTED);
-        Writer opened = writer;
+        Writer opened = writer.get();
         try {
             if (opened != null) {
                 opened.abort();

@@ -65,17 +65,17 @@ final class Handle {
 
         @Override
         public void run() {
+            try {
+                Native.free(address);
+            } catch (TidegateException e) {
+                LOGGER.log(Level.WARNING, "a native handle could not be freed", e);
+            }
             if (warning != null) {
                 LOGGER.log(Level.WARNING, warning);
                 if (result != null) {
                     result.completeExceptionally(
                             new TidegateException(TidegateException.Kind.CLOSED, warning, null));
                 }
-            }
-            try {
-                Native.free(address);
-            } catch (TidegateException e) {
-                LOGGER.log(Level.WARNING, "a native handle could not be freed", e);
             }
         }
     }

@@ -13,7 +13,7 @@ import java.nio.ByteBuffer;
  */
 final class Native {
     /** What this class expects of the library. It changes with every change of a method here. */
-    static final int ABI = 2;
+    static final int ABI = 3;
 
     private Native() {}
 
@@ -38,6 +38,8 @@ final class Native {
 
     static native void openStore(long engine, long token, byte[] url, byte[] options)
             throws TidegateException;
+
+    static native long within(long store, byte[] prefix) throws TidegateException;
 
     static native void location(long store, long token) throws TidegateException;
 
@@ -135,6 +137,41 @@ final class Native {
     static native void abandonSet(long store, long token, byte[] pointer) throws TidegateException;
 
     static native void discard(long writer) throws TidegateException;
+
+    static native void checkJob(long store, byte[] id) throws TidegateException;
+
+    static native void setUpJob(
+            long store,
+            long token,
+            byte[] id,
+            long lifetimeMillis,
+            boolean hasSuccessMarker,
+            boolean rollsForward)
+            throws TidegateException;
+
+    static native void beginAttempt(long store, long token, byte[] id, byte[] task, byte[] attempt)
+            throws TidegateException;
+
+    static native void abortAttempt(long store, long token, byte[] id, byte[] task, byte[] attempt)
+            throws TidegateException;
+
+    static native void commitJob(long store, long token, byte[] id) throws TidegateException;
+
+    static native void abortJob(long store, long token, byte[] id) throws TidegateException;
+
+    static native void rollForwardJobs(long store, long token) throws TidegateException;
+
+    static native void abandonUnfinishedJobs(long store, long token) throws TidegateException;
+
+    static native void lastCompletedJob(long store, long token) throws TidegateException;
+
+    static native void openTaskWriter(
+            long store, long token, long attempt, byte[] key, byte[] options)
+            throws TidegateException;
+
+    static native void finishTaskFile(long writer, long token) throws TidegateException;
+
+    static native void commitAttempt(long store, long token, long attempt) throws TidegateException;
 
     static native void openReader(long store, long token, byte[] key, byte[] options)
             throws TidegateException;

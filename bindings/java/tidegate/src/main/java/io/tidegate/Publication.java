@@ -6,23 +6,23 @@ import java.nio.channels.ClosedChannelException;
 import java.util.Optional;
 
 /**
- * How a stream or a channel ends: its close publishes, unless a write has failed or the writer has
- * ended before.
+ * How a stream or a channel ends: its close finishes the writer, unless a write has failed or the
+ * writer has ended before.
  */
 final class Publication {
-    private final Writer writer;
+    private final OpenWriter writer;
     private volatile boolean isClosed;
 
-    private volatile ObjectInfo published;
+    private volatile Optional<ObjectInfo> published = Optional.empty();
 
     /** What the first call that failed has thrown: no later one may look as if it had succeeded. */
     private volatile IOException failure;
 
-    Publication(Writer writer) {
+    Publication(OpenWriter writer) {
         this.writer = writer;
     }
 
-    Writer writer() {
+    OpenWriter writer() {
         return writer;
     }
 
@@ -32,7 +32,7 @@ final class Publication {
 
     /** The object, once {@code close} has published it. */
     Optional<ObjectInfo> published() {
-        return Optional.ofNullable(published);
+        return published;
     }
 
     /** Fails, unless a write may begin. */
@@ -66,12 +66,12 @@ final class Publication {
         }
         isClosed = true;
         try {
-            published = writer.finish();
+            published = writer.end();
         } catch (IOException e) {
             failure = e;
             throw e;
         } catch (RuntimeException | Error e) {
-            // Whether it was published is not known.
+            // What became of the upload is not known.
             failure = new IOException(e);
             throw e;
         }

@@ -48,6 +48,15 @@ public final class Store {
         return new String(reply.payload(), StandardCharsets.UTF_8);
     }
 
+    /**
+     * The part of this store below {@code prefix}: keys are then relative to it. A slash is added
+     * to a prefix that does not end with one. Sends nothing.
+     */
+    public Store within(String prefix) throws IOException {
+        byte[] encoded = Wire.utf8(prefix);
+        return new Store(new Handle(handle.use(store -> Native.within(store, encoded))), sessions);
+    }
+
     /** Writes a whole object, as {@link #put(String, ByteBuffer, Options)}. */
     public ObjectInfo put(String key, byte[] bytes) throws IOException {
         return put(key, ByteBuffer.wrap(bytes), Options.none());

@@ -5,6 +5,8 @@ import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * The encoding of what crosses the border to the native library, beside the bytes of objects:
@@ -77,6 +79,15 @@ final class Wire {
             String text = new String(from.array(), from.position(), length, StandardCharsets.UTF_8);
             from.position(from.position() + length);
             return text;
+        }
+
+        /** Texts, with their number before them. */
+        List<String> texts() {
+            List<String> texts = new ArrayList<>();
+            for (long rest = number(); rest > 0; rest--) {
+                texts.add(text());
+            }
+            return texts;
         }
     }
 }

@@ -24,7 +24,7 @@ public interface WriteSession {
     /**
      * Completed when the channel's {@code close} has published the object; exceptionally, with what
      * the call has thrown, when {@code open}, a write or {@code close} has failed; cancelled by
-     * {@link #abort()}. Not completed before {@code open}.
+     * {@link #abort()}. Nothing completes it before {@code open} or {@code abort}.
      */
     CompletableFuture<ObjectInfo> getResult();
 

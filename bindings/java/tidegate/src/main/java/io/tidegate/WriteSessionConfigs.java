@@ -17,8 +17,8 @@ public final class WriteSessionConfigs {
     private WriteSessionConfigs() {}
 
     /**
-     * The library chooses, by the size of the object, the store and the memory budget. With a chunk
-     * size of its own it is {@link #chunked()}, as there.
+     * The library chooses, by the size of the object, the store and the memory budget. With {@code
+     * withChunkSize} it becomes {@link #chunked()}, as in google-cloud-storage.
      */
     public static WriteSessionConfig.Chunked getDefault() {
         return new WriteSessionConfig.Chunked(Options.none());
@@ -41,7 +41,7 @@ public final class WriteSessionConfigs {
      * @param directories are made if they are missing
      */
     public static WriteSessionConfig bufferToDiskThenUpload(Collection<Path> directories) {
-        return inDirectories("spool", "spool", directories);
+        return inDirectories("spool", directories);
     }
 
     /** The same in the directory that {@code java.io.tmpdir} names. */
@@ -56,7 +56,7 @@ public final class WriteSessionConfigs {
      * @param directories are made if they are missing; several disks share the sessions
      */
     public static WriteSessionConfig journaling(Collection<Path> directories) {
-        return inDirectories("journal", "journal", directories);
+        return inDirectories("journal", directories);
     }
 
     /** Parts in flight while the producer goes on: {@code strategy=parallel}. */
@@ -69,12 +69,12 @@ public final class WriteSessionConfigs {
         return parallel();
     }
 
-    private static WriteSessionConfig inDirectories(
-            String strategy, String option, Collection<Path> directories) {
+    /** {@code strategy} is the name of the engine's option too, which names the directories. */
+    private static WriteSessionConfig inDirectories(String strategy, Collection<Path> directories) {
         if (directories.isEmpty()) {
             throw new IllegalArgumentException("name a directory at least");
         }
         return new WriteSessionConfig(
-                Options.of("strategy", strategy), option, List.copyOf(directories));
+                Options.of("strategy", strategy), strategy, List.copyOf(directories));
     }
 }

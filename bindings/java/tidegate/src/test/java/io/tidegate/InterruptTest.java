@@ -161,6 +161,34 @@ class InterruptTest {
     }
 
     @Test
+    void writersOfTasks() throws Exception {
+        Job job = Job.of(Servers.embedded(), "interrupted");
+        job.setUp();
+        TaskAttempt attempt = job.attempt("t0", "t0-0");
+        interrupted(
+                InterruptedIOException.class,
+                () -> {
+                    TaskWriter writer = attempt.writer("hold-part");
+                    return () -> {
+                        while (true) {
+                            writer.write(PART);
+                        }
+                    };
+                },
+                () -> {
+                    TaskWriter writer = attempt.writer("hold-part");
+                    writer.write(new byte[1]);
+                    return writer::finish;
+                });
+        TaskWriter writer = attempt.writer("hold-part");
+        writer.write(new byte[1]);
+        Ended finish = ended(writer::finish, thread -> closed(writer));
+        assertEquals(AsynchronousCloseException.class, finish.failure.getClass());
+        attempt.commit();
+        assertEquals(0, job.commit().objects());
+    }
+
+    @Test
     void readers() throws Exception {
         Store store = Servers.embedded();
         ObjectInfo object = store.put("hold-get", PART);

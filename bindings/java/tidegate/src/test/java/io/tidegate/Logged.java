@@ -18,10 +18,13 @@ final class Logged extends Handler implements AutoCloseable {
         logger.setUseParentHandlers(false);
     }
 
-    /** The next message, which another thread may log. */
-    String next() throws InterruptedException {
-        String message = messages.poll(30, TimeUnit.SECONDS);
-        assertNotNull(message, "nothing is logged");
+    /** The next message that contains this text, which another thread may log. */
+    String next(String text) throws InterruptedException {
+        String message;
+        do {
+            message = messages.poll(30, TimeUnit.SECONDS);
+            assertNotNull(message, () -> "nothing is logged of " + text);
+        } while (!message.contains(text));
         return message;
     }
 

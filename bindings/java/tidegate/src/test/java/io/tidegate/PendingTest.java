@@ -13,6 +13,7 @@ import io.tidegate.TidegateException.Kind;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.OutputStream;
 import java.time.Duration;
@@ -112,6 +113,27 @@ class PendingTest {
         }
         assertArrayEquals(LARGE, store.get("point"));
         fails(Kind.SESSION_LOST, () -> store.resume(point));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"http", "grpc"})
+    void anUploadThatTheStoreMayEndEarlierIsLogged(String transport) throws Exception {
+        Store store = Servers.open(transport, "/early");
+        Options createOnly = Options.of("create_only", "true");
+        try (Logged logged = new Logged();
+                Writer writer = written(store, "warned", createOnly)) {
+            Resumable point = writer.persist(Duration.ofDays(30));
+            String warning = point.warning().orElseThrow();
+            logged.next(point + ": " + warning);
+            assertTrue(Resumable.fromJson(point.toJson()).warning().isEmpty());
+            Pending pending = writer.prepare(Duration.ofDays(30));
+            logged.next(pending + ": " + warning);
+            store.abandon(pending);
+            Writer ofSet = written(store, "warned-set", createOnly);
+            Manifest set = store.prepareAll("all", List.of(ofSet), Duration.ofDays(30));
+            logged.next(set.pending().get(0) + ": " + warning);
+            store.abandonAll(set);
+        }
     }
 
     @Test

@@ -216,20 +216,20 @@ class SessionTest {
     @Test
     void garbageFailsTheResult() throws Exception {
         try (Logged logged = new Logged()) {
-            CompletableFuture<ObjectInfo> result = lost(Servers.embedded());
+            WriteSession session = lost(Servers.embedded());
             String message = logged.ofGarbage("session-garbage");
-            Throwable failed =
-                    assertThrows(ExecutionException.class, () -> result.get(60, TimeUnit.SECONDS))
-                            .getCause();
-            assertEquals(message, failed.getMessage());
+            assertEquals(message, failure(session).getMessage());
+            session.abort();
+            assertEquals(message, failure(session).getMessage());
         }
         assertFalse(Servers.embedded().exists("session-garbage"));
     }
 
-    private static CompletableFuture<ObjectInfo> lost(Store store) throws IOException {
+    /** A session that the caller keeps, and whose channel nobody has. */
+    private static WriteSession lost(Store store) throws IOException {
         WriteSession session = store.session("session-garbage");
         session.open().write(ByteBuffer.wrap(LARGE));
-        return session.getResult();
+        return session;
     }
 
     @Test

@@ -19,7 +19,7 @@ macro_rules! over_both {
     (#[$kind:meta] $($test:ident),+) => {
         $( mod $test {
             use $crate::GcsTransport;
-            use $crate::both::Ended;
+            use $crate::testkit::Ended;
 
             #[$kind]
             async fn over_http() {

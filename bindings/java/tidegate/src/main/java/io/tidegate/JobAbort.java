@@ -1,0 +1,55 @@
+package io.tidegate;
+
+import java.util.List;
+
+/** What {@link Job#abort} has done. */
+public sealed interface JobAbort {
+    /**
+     * Nothing of the job is published any more, and its work path is gone.
+     *
+     * @param uploads how many uploads are abandoned
+     * @param visible how many files had been published before, and stay: of a set that {@link
+     *     Store#abandonSet} has ended
+     * @param unreadable the keys of records that could not be read, and are removed; if there are
+     *     uploads of theirs, sweeps end them
+     */
+    record Abandoned(long uploads, long visible, List<String> unreadable) implements JobAbort {
+        /** Keeps a copy of the list. */
+        public Abandoned {
+            unreadable = List.copyOf(unreadable);
+        }
+    }
+
+    /**
+     * The job's commit was begun, or completed meanwhile: nothing is abandoned. {@link Job#commit}
+     * or {@link Job#rollForward} brings the job to its end.
+     */
+    record Begun() implements JobAbort {}
+
+    /**
+     * The job was over, completed or given up: what a late attempt had left is removed.
+     *
+     * @param uploads how many uploads are abandoned
+     * @param unreadable as of {@link Abandoned}
+     */
+    record Removed(long uploads, List<String> unreadable) implements JobAbort {
+        /** Keeps a copy of the list. */
+        public Removed {
+            unreadable = List.copyOf(unreadable);
+        }
+    }
+
+    static JobAbort of(Wire.Decoder from) throws TidegateException {
+        long which = from.number();
+        if (which == 0) {
+            return new Abandoned(from.number(), from.number(), from.texts());
+        }
+        if (which == 1) {
+            return new Begun();
+        }
+        if (which == 2) {
+            return new Removed(from.number(), from.texts());
+        }
+        throw TidegateException.unknown("an abort of a job");
+    }
+}

@@ -1,0 +1,73 @@
+//! What a job refuses, and what `_SUCCESS` says.
+
+use std::time::Duration;
+
+use tidegate::Strategy;
+
+use super::*;
+
+#[tokio::test]
+async fn more_manifests_than_a_driver_reads_are_refused() -> Result {
+    let out = out().await;
+    let job = new_job(&out, "a").await;
+    run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
+    let size = usize::try_from(manifests::MOST_MANIFESTS).unwrap();
+    out.put("__tidegate_a/tasks/t1/t1-0.json", vec![b' '; size]).await?;
+    let refused = job.commit().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
+    assert!(!out.exists("0").await? && !out.exists(SUCCESS).await?);
+    assert!(matches!(job.abort().await?, JobAbort::Abandoned { uploads: 1, .. }));
+    assert_eq!((keys(&out).await, sessions(&out).await), (Vec::new(), 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_is_neither_opened_nor_closed_after_the_lifetime() -> Result {
+    let out = out().await;
+    let job = Job::new(&out, "a")?;
+    job.set_up().lifetime(Duration::from_secs(2)).await?;
+    let attempt = job.attempt("t0", "t0-0").await?;
+    let open = attempt.writer("0", |options| options).await?;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    for refused in
+        [open.close().await.unwrap_err(), attempt.writer("1", |options| options).await.unwrap_err()]
+    {
+        assert_eq!(refused.kind(), ErrorKind::Closed, "{refused}");
+        assert!(refused.to_string().contains("lifetime"), "{refused}");
+    }
+    job.abort().await?;
+    out.tide().settled().await;
+    assert_eq!((keys(&out).await, sessions(&out).await), (Vec::new(), 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_marker_has_the_checksums_of_the_files() -> Result {
+    let out = out().await;
+    let job = new_job(&out, "a").await;
+    let attempt = job.attempt("t0", "t0-0").await?;
+    let mut writer = attempt.writer("0", |options| options).await?;
+    writer.write_bytes("rows".into()).await?;
+    let checksum = writer.close().await?.to_string();
+    attempt.commit().await?;
+    job.commit().await?;
+    let success: serde_json::Value = serde_json::from_slice(&out.get(SUCCESS).await?).unwrap();
+    let file = serde_json::json!({ "key": "out/0", "size": 4, "checksum": checksum });
+    assert_eq!((&success["objects"], &success["bytes"]), (&serde_json::json!([file]), &4.into()));
+    Ok(())
+}
+
+/// Another process can't end an upload whose bytes are in a journal of this machine.
+#[tokio::test]
+async fn a_file_that_goes_to_a_journal_first_is_refused() -> Result {
+    let journals = tempfile::tempdir().unwrap();
+    let engine = Tidegate::builder().memory(64 << 20).journal([journals.path()]).build().unwrap();
+    let out = engine.open("memory://jobs").await?.within("out");
+    let attempt = new_job(&out, "a").await.attempt("t0", "t0-0").await?;
+    let refused = attempt.writer("0", |options| options.strategy(Strategy::Journal)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    assert_eq!((keys(&out).await, sessions(&out).await), (vec!["__tidegate_a/job.json".to_owned()], 0));
+    // The key is free.
+    write(&attempt, "0", "rows").await?;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Processes that are at work on a job while it ends, or while another process stalls in the middle of its work.
+
+use futures::future::join;
+use tidegate::store::SetProgress;
+
+use super::interrupted::{expect_nothing_left, two_tasks};
+use super::mortal::Bucket;
+use super::*;
+
+fn job(out: &Store) -> Job {
+    Job::new(out, "a").unwrap()
+}
+
+#[tokio::test]
+async fn files_that_are_opened_while_the_job_ends_leave_no_session() -> Result {
+    for (commits, offset) in (0..160).flat_map(|offset| [(true, offset), (false, offset)]) {
+        let bucket = two_tasks().await;
+        let (driver, executor) = (bucket.immortal(), bucket.immortal());
+        let attempt = job(&executor.out).attempt("t2", "t2-0").await?;
+        let end = async {
+            let ended = match commits {
+                true => job(&driver.out).commit().await.map(drop),
+                false => job(&driver.out).abort().await.map(drop),
+            };
+            driver.kill();
+            ended
+        };
+        let open = async {
+            driver.steps(offset).await;
+            // More than a driver needs for its last requests.
+            let mut opened = Vec::new();
+            for file in 0..6 {
+                opened.push(attempt.writer(&format!("x/{file}"), |options| options).await?);
+            }
+            executor.kill();
+            Ok::<_, JobError>(opened)
+        };
+        let (ended, opened) = join(end, open).await;
+        let when = format!("commits: {commits}, offset {offset}");
+        ended?;
+        drop(opened?);
+        executor.out.tide().settled().await;
+        roll_forward(&bucket.immortal().out).await?;
+        expect_nothing_left(&bucket, &when).await;
+    }
+    Ok(())
+}
+
+/// Of two drivers, one has read no tasks, and the other one reads those that were committed since.
+#[tokio::test]
+async fn a_driver_that_stalls_with_no_tasks_agrees_with_the_next_one() -> Result {
+    let (mut empty, mut whole) = (0, 0);
+    for steps in 0..80 {
+        let bucket = Bucket::new();
+        let out = bucket.immortal().out;
+        new_job(&out, "a").await;
+        let stalled = bucket.immortal();
+        stalled.stall_in(steps);
+        let first = async {
+            let committed = job(&stalled.out).commit().await;
+            stalled.kill();
+            committed
+        };
+        let next = async {
+            stalled.steps(steps).await;
+            let late = run_task(&job(&out), "t0", "t0-0", &["0"], "rows").await;
+            let committed = job(&out).commit().await;
+            stalled.go_on();
+            (late, committed)
+        };
+        let (first, (late, next)) = join(first, next).await;
+        let when = format!("after {steps} steps: {first:?}, {late:?}, {next:?}");
+        let objects = next?.objects;
+        assert_eq!(first?.objects, objects, "{when}");
+        let success: serde_json::Value = serde_json::from_slice(&out.get(SUCCESS).await?).unwrap();
+        assert_eq!((&success["job"], &success["files"]), (&"a".into(), &objects.into()), "{when}");
+        let (visible, _) = bucket.keys().await;
+        match objects {
+            0 => empty += 1,
+            _ => whole += 1,
+        }
+        let files: &[&str] = if objects == 0 { &["out/_SUCCESS"] } else { &["out/0", "out/_SUCCESS"] };
+        assert_eq!(visible, files, "{when}");
+        assert_eq!(late.is_ok(), objects == 1, "{when}");
+        expect_nothing_left(&bucket, &when).await;
+    }
+    assert!(empty > 5 && whole > 5, "{empty} without files, {whole} with one");
+    Ok(())
+}
+
+/// A process has found that uploads are being given up; before it goes on, another one begins to publish a set.
+#[tokio::test]
+async fn a_set_that_is_begun_meanwhile_is_not_ended_with_a_claim() -> Result {
+    for steps in 0..24 {
+        let bucket = Bucket::new();
+        let out = bucket.immortal().out;
+        let driver = new_job(&out, "a").await;
+        run_task(&driver, "t0", "t0-0", &["0", "1"], "rows").await?;
+        let mut lost = out.writer("lost").await?;
+        lost.write_bytes("lost".into()).await?;
+        let lost = out.manifest(&driver.pointer(), [lost.prepare().await?])?;
+        for dies_after in 0.. {
+            bucket.process(dies_after).live(async |out| out.abandon_all(&lost).await).await;
+            if matches!(out.find_set(&driver.pointer()).await?, SetProgress::BeingAbandoned(_)) {
+                break;
+            }
+        }
+        let stalled = bucket.immortal();
+        stalled.stall_in(steps);
+        let look = async {
+            let state = job(&stalled.out).state().await;
+            stalled.kill();
+            state
+        };
+        let begin = async {
+            stalled.steps(steps).await;
+            let files = driver.read_tasks().await?.unwrap().into_iter().flat_map(|task| task.files);
+            let pending: Vec<_> = files.map(|file| file.pending).collect();
+            // The set can't be completed, so `abandon_set` would end it.
+            out.abandon(&pending[1]).await?;
+            driver.unclaimed_set().await?;
+            let intent = format!(".tidegate/manifests/out/{}", driver.pointer());
+            let set = out.manifest(&driver.pointer(), pending)?;
+            bucket.root().put(intent, set.to_json()).create_only().await?;
+            stalled.go_on();
+            Ok::<_, JobError>(())
+        };
+        let (state, begun) = join(look, begin).await;
+        begun?;
+        state?;
+        assert!(
+            matches!(out.find_set(&driver.pointer()).await?, SetProgress::Begun(_)),
+            "after {steps} steps"
+        );
+        assert_eq!(bucket.sessions().await, ["out/0"], "after {steps} steps");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_late_attempt_removes_its_manifest_where_answers_name_no_version() -> Result {
+    let bucket = Bucket::new();
+    let late = bucket.without_versions();
+    let driver = new_job(&bucket.immortal().out, "a").await;
+    let attempt = job(&late.out).attempt("t0", "t0-0").await?;
+    write(&attempt, "0", "rows").await?;
+    driver.commit().await?;
+    assert_eq!(attempt.commit().await.unwrap_err().kind(), ErrorKind::Closed);
+    expect_nothing_left(&bucket, "a late attempt").await;
+    Ok(())
+}
+
+/// An upload of another job on the same key, which waits for its commit or which a process of this machine is at work on.
+#[tokio::test]
+async fn the_end_of_a_job_spares_uploads_of_others_on_its_keys() -> Result {
+    let (bucket, records) = (Bucket::new(), tempfile::tempdir().unwrap());
+    let out = bucket.immortal().out;
+    let recording = bucket.recording_in(records.path());
+    let (ours, theirs) = (new_job(&out, "a").await, new_job(&out, "b").await);
+    let closed = theirs.attempt("t0", "t0-0").await?;
+    write(&closed, "0", "theirs").await?;
+    closed.commit().await?;
+    let live = Job::new(&recording.out, "b")?.attempt("t1", "t1-0").await?;
+    let _open = live.writer("0", |options| options).await?;
+    // Nothing tells of this upload that it is another one's.
+    let unknown = theirs.attempt("t2", "t2-0").await?;
+    let _unknown = unknown.writer("0", |options| options).await?;
+    let opening = record::UploadRecord { key: "0".to_owned(), state: record::UploadState::Opening };
+    out.put("__tidegate_a/attempts/t0/t0-0/0.json", opening.to_json()).await?;
+    assert_eq!(bucket.sessions().await.len(), 3);
+    // It ends uploads by what it knows of this machine's processes.
+    let aborted = Job::new(&bucket.recording_in(records.path()).out, ours.id())?.abort().await?;
+    assert_eq!(aborted, JobAbort::Abandoned { uploads: 1, visible: 0, unreadable: Vec::new() });
+    assert_eq!(bucket.sessions().await, ["out/0", "out/0"]);
+    assert_eq!(theirs.commit().await?.objects, 1);
+    assert_eq!(bucket.content("out/0").await, b"theirs 0");
+    Ok(())
+}
