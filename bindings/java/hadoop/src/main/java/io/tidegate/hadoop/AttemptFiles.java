@@ -4,6 +4,7 @@ import io.tidegate.Options;
 import io.tidegate.TaskWriter;
 
 import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathIOException;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.util.functional.RemoteIterators;
@@ -100,17 +101,12 @@ final class AttemptFiles {
     /** The closed files at or below a place, by their keys. */
     private static SortedMap<String, TaskAttempts.ClosedFile> closed(WorkPath.Place place) {
         SortedMap<String, TaskAttempts.ClosedFile> found = new TreeMap<>();
-        TaskAttempts.find(place.in())
-                .ifPresent(
-                        attempt ->
-                                attempt.closed()
-                                        .forEach(
-                                                (key, file) -> {
-                                                    if (key.equals(place.key())
-                                                            || key.startsWith(place.prefix())) {
-                                                        found.put(key, file);
-                                                    }
-                                                }));
+        Optional<TaskAttempts.Attempt> attempt = TaskAttempts.find(place.in());
+        if (attempt.isPresent()) {
+            found.putAll(attempt.get().closed());
+            found.keySet()
+                    .removeIf(key -> !key.equals(place.key()) && !key.startsWith(place.prefix()));
+        }
         return found;
     }
 
@@ -133,19 +129,17 @@ final class AttemptFiles {
     /** The closed files and the directories in a directory; of a file, the file. */
     RemoteIterator<ObjectStatus> in(WorkPath.Place place) throws IOException {
         Map<String, ObjectStatus> entries = new LinkedHashMap<>();
-        closed(place)
-                .forEach(
-                        (key, file) -> {
-                            int end = key.indexOf('/', place.prefix().length());
-                            if (key.equals(place.key()) || end < 0) {
-                                entries.put(key, status(place.with(key), file));
-                            } else {
-                                String name = key.substring(0, end);
-                                entries.putIfAbsent(
-                                        name,
-                                        ObjectStatus.directory(place.with(name).at(), null, facts));
-                            }
-                        });
+        for (Map.Entry<String, TaskAttempts.ClosedFile> file : closed(place).entrySet()) {
+            String key = file.getKey();
+            int end = key.indexOf('/', place.prefix().length());
+            if (key.equals(place.key()) || end < 0) {
+                entries.put(key, status(place.with(key), file.getValue()));
+            } else {
+                String name = key.substring(0, end);
+                Path at = place.with(name).at();
+                entries.putIfAbsent(name, ObjectStatus.directory(at, null, facts));
+            }
+        }
         return listed(place, entries.values());
     }
 

@@ -47,14 +47,9 @@ import java.util.concurrent.TimeUnit;
 public final class TidegateCommitter extends PathOutputCommitter implements StreamCapabilities {
     private static final Logger LOG = LoggerFactory.getLogger(TidegateCommitter.class);
 
-    /** The id of the job, of which the output directory never has had another one. */
-    static final String JOB_ID = Settings.name(Settings.COMMITTER + "job_id");
-
-    /** How long after its setup the job can be committed, such as {@code 12h}. */
-    static final String LIFETIME = Settings.name(Settings.COMMITTER + "lifetime");
-
-    /** Whether a setup completes earlier jobs of the output directory that died in their commit. */
-    static final String ROLL_FORWARD = Settings.name(Settings.COMMITTER + "roll_forward");
+    static final String JOB_ID = Settings.name(Settings.JOB_ID);
+    static final String LIFETIME = Settings.name(Settings.JOB_LIFETIME);
+    static final String ROLL_FORWARD = Settings.name(Settings.ROLL_FORWARD);
 
     private static final String SPARK_JOB_ID = "spark.sql.sources.writeJobUUID";
 

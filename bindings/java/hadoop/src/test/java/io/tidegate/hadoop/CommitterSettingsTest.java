@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathIOException;
@@ -151,8 +152,12 @@ class CommitterSettingsTest {
         Configuration conf = TestStore.configure(new Configuration());
         conf.set(TidegateCommitter.JOB_ID, "one");
         conf.set(TidegateCommitter.ROLL_FORWARD, "true");
-        try (var fs = org.apache.hadoop.fs.FileSystem.newInstance(TestStore.uri(), conf)) {
+        try (FileSystem fs = FileSystem.newInstance(TestStore.uri(), conf)) {
             assertFalse(fs.exists(job.out));
+        }
+        conf.set("fs.tidegate.committer.lifetim", "1h");
+        try (FileSystem fs = FileSystem.newInstance(TestStore.uri(), conf)) {
+            assertThrows(IOException.class, () -> fs.exists(job.out));
         }
     }
 
