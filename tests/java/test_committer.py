@@ -11,7 +11,7 @@ from harness.command import CommandLine
 from harness.process import until
 from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio
-from job_kills import kills_of_jobs
+from job_kills import Pace, kills_of_jobs
 
 from .test_hadoop import BINDING, MODULE, maven, reach_google, reach_s3, settings_of, text_of
 from .test_hadoop import compiled as compiled  # a fixture
@@ -71,6 +71,7 @@ def test_kills_of_tasks_and_drivers(options, store, tmp_path):
             seed=1,
             may_lose=store == "minio",
             job=lambda: Committer(options, settings),
+            pace=Pace(executor=0.6, driver=0.6),
         )
     finally:
         Bucket.made.clear()

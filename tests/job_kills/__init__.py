@@ -206,10 +206,12 @@ class Round:
         return [key for key, session in found if not self.may_lose or is_there(self.bucket, key, session)]
 
 
-def kills_of_jobs(bucket, kills, seed, may_lose=False, job=lambda: CommandLine(program())) -> JobKills:
+def kills_of_jobs(
+    bucket, kills, seed, may_lose=False, job=lambda: CommandLine(program()), pace: Pace | None = None
+) -> JobKills:
     """Runs jobs, each in a bucket that `bucket` makes, until so many executors and drivers were killed. `job` makes what
     starts the programs of a job."""
-    total, pace = JobKills(), Pace()
+    total, pace = JobKills(), pace or Pace()
     while total.executors + total.drivers < kills:
         seen = Round(bucket(), job(), seed, pace, may_lose).run(abandons=seed % 4 == 3)
         for field in vars(total):
