@@ -1,6 +1,6 @@
 //! Processes that are at work on a job while it ends, or while another process stalls in the middle of its work.
 
-use futures::future::join;
+use futures::future::{join, join3};
 use tidegate::store::SetProgress;
 
 use super::interrupted::{expect_nothing_left, two_tasks};
@@ -27,7 +27,6 @@ async fn files_that_are_opened_while_the_job_ends_leave_no_session() -> Result {
         };
         let open = async {
             driver.steps(offset).await;
-            // More than a driver needs for its last requests.
             let mut opened = Vec::new();
             for file in 0..6 {
                 opened.push(attempt.writer(&format!("x/{file}"), |options| options).await?);
@@ -37,6 +36,44 @@ async fn files_that_are_opened_while_the_job_ends_leave_no_session() -> Result {
         };
         let (ended, opened) = join(end, open).await;
         let when = format!("commits: {commits}, offset {offset}");
+        ended?;
+        drop(opened?);
+        executor.out.tide().settled().await;
+        roll_forward(&bucket.immortal().out).await?;
+        expect_nothing_left(&bucket, &when).await;
+    }
+    Ok(())
+}
+
+/// The record says that a session may be opened; it is, while the driver looks for that session or removes the record.
+#[tokio::test]
+async fn a_record_that_changes_while_the_job_ends_stays_until_its_session_is_ended() -> Result {
+    for steps in 0..60 {
+        let bucket = Bucket::new();
+        let (driver, executor) = (bucket.immortal(), bucket.immortal());
+        new_job(&bucket.immortal().out, "a").await;
+        let attempt = job(&executor.out).attempt("t0", "t0-0").await?;
+        let recorded = executor.steps_made() + 2;
+        executor.stall_in(2);
+        driver.stall_in(steps);
+        let open = async {
+            let opened = attempt.writer("0", |options| options).await;
+            executor.kill();
+            driver.go_on();
+            opened
+        };
+        let end = async {
+            executor.steps(recorded).await;
+            let ended = job(&driver.out).abort().await;
+            driver.kill();
+            ended
+        };
+        let go_on = async {
+            driver.steps(steps).await;
+            executor.go_on();
+        };
+        let (opened, ended, ()) = join3(open, end, go_on).await;
+        let when = format!("after {steps} steps: {ended:?}");
         ended?;
         drop(opened?);
         executor.out.tide().settled().await;
