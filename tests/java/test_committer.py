@@ -13,7 +13,7 @@ from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio
 from job_kills import Pace, kills_of_jobs
 
-from .test_hadoop import BINDING, MODULE, maven, reach_google, reach_s3, settings_of, text_of
+from .test_hadoop import MODULE, maven, reach_google, reach_s3, settings_of, text_of
 from .test_hadoop import compiled as compiled  # a fixture
 from .test_java import LIBRARY
 
@@ -53,7 +53,7 @@ def options(compiled, tmp_path_factory):
         if run.returncode == 0:
             break
     assert run.returncode == 0, run.stdout
-    own = [MODULE / "target/test-classes", MODULE / "target/classes", BINDING / "tidegate/target/classes"]
+    own = [MODULE / "target/test-classes", MODULE / "target/classes"]
     path = ":".join([*map(str, own), file.read_text()])
     (folder / "options").write_text("\n".join([*QUICK, f"-Dtidegate.library={LIBRARY}", "-cp", path]))
     return folder / "options"

@@ -17,6 +17,8 @@ class StoreCommits {
     private static TestJob job(String directory, String id, String... settings) {
         TestJob job = new TestJob(new Path(TestStore.uri().resolve("/" + directory)), settings);
         job.conf.set("fs.tidegate.attempts", "2");
+        // A file system of another test would have other settings.
+        job.conf.set("fs.s3a.impl.disable.cache", "true");
         job.conf.set(TidegateCommitter.JOB_ID, id);
         return job;
     }
