@@ -51,13 +51,19 @@ impl AnyWriter {
         matches!(self, Self::Object(writer) if writer.strategy() == Strategy::Journal)
     }
 
+    fn bytes(&mut self) -> &mut (dyn AsyncWrite + Send + Unpin) {
+        match self {
+            Self::Object(writer) => writer,
+            Self::TaskFile(writer) => writer,
+        }
+    }
+
     /// Takes as many bytes as there is room for, and says how many.
     fn take_some(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let Self::Object(writer) = self else { return Ok(0) };
         let mut taken = 0;
         while taken < bytes.len() {
             let mut context = Context::from_waker(Waker::noop());
-            match Pin::new(&mut *writer).poll_write(&mut context, &bytes[taken..]) {
+            match Pin::new(self.bytes()).poll_write(&mut context, &bytes[taken..]) {
                 Poll::Ready(more) => taken += more?,
                 Poll::Pending => break,
             }
@@ -66,15 +72,10 @@ impl AnyWriter {
     }
 
     /// Takes all of `bytes`; with a journal, they are durable then.
-    async fn take_all(&mut self, bytes: Vec<u8>) -> Outcome {
-        match self {
-            Self::Object(writer) => {
-                writer.write_all(&bytes).await?;
-                writer.flush().await?;
-            }
-            Self::TaskFile(writer) => writer.write_bytes(bytes.into()).await?,
-        }
-        Ok(())
+    async fn take_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let to = self.bytes();
+        to.write_all(bytes).await?;
+        to.flush().await
     }
 
     async fn abort(self) -> Outcome {
@@ -338,7 +339,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_write(
             let bytes = Buffer::new(env, array, direct, from, length)?.copied(env);
             let mut in_call = InCall::begin(open)?;
             start(&open.shared, token, &open.cancel, async move {
-                in_call.any()?.take_all(bytes).await?;
+                in_call.any()?.take_all(&bytes).await?;
                 in_call.keep();
                 Ok(Reply::default())
             });

@@ -1,14 +1,17 @@
 //! The files of an attempt, and the writer of one.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tidegate::checksum::Checksum;
 use tidegate::progress::Progress;
 use tidegate::{ErrorKind, Writer};
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::record::{TaskFile, UploadRecord, UploadState};
 use super::{Job, Result};
@@ -151,6 +154,23 @@ impl TaskWriter {
     pub async fn abort(self) -> Result {
         self.writer.abort().await?;
         Ok(self.job.store.delete(&self.open.record).await?)
+    }
+}
+
+/// As that of [`Writer`], but for the shutdown, which fails: [`close`](TaskWriter::close) alone ends the file.
+impl AsyncWrite for TaskWriter {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.writer).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.writer).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A shutdown of the library's writer would publish the object.
+        let message = "a file of a task is ended by `close`, not by a shutdown";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, message)))
     }
 }
 

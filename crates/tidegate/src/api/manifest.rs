@@ -15,6 +15,7 @@
 //! or given up: the process that writes first decides. A set whose intent exists is given up only if one of its uploads cannot
 //! be published: then nobody writes the pointer.
 
+mod check;
 mod intent;
 mod publish;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate::Strategy;
+use tokio::io::AsyncWriteExt;
 
 use super::*;
 
@@ -54,6 +55,25 @@ async fn the_marker_has_the_checksums_of_the_files() -> Result {
     let success: serde_json::Value = serde_json::from_slice(&out.get(SUCCESS).await?).unwrap();
     let file = serde_json::json!({ "key": "out/0", "size": 4, "checksum": checksum });
     assert_eq!((&success["objects"], &success["bytes"]), (&serde_json::json!([file]), &4.into()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_shutdown_of_a_stream_neither_ends_a_file_nor_publishes_it() -> Result {
+    let out = out().await;
+    let job = new_job(&out, "a").await;
+    let attempt = job.attempt("t0", "t0-0").await?;
+    let mut writer = attempt.writer("0", |options| options).await?;
+    writer.write_all(b"ro").await.unwrap();
+    writer.flush().await.unwrap();
+    let refused = writer.shutdown().await.unwrap_err();
+    assert!(refused.to_string().contains("`close`"), "{refused}");
+    assert!(!out.exists("0").await?);
+    writer.write_all(b"ws").await.unwrap();
+    assert_eq!(writer.close().await?.covers(), 4);
+    attempt.commit().await?;
+    job.commit().await?;
+    assert_eq!(out.get("0").await?.as_ref(), b"rows");
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use futures::stream::{self, StreamExt};
 use tokio::runtime::Handle;
 
 use super::Manifest;
+use super::check::{first_error, is_final, is_refused};
 use super::intent::{Claim, Intent, PointedObject, PointerState, Purpose};
 use crate::api::Store;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -15,7 +16,7 @@ use crate::types::object::Object;
 use crate::upload::{Pending, PrepareBuilder};
 
 /// Uploads that are prepared, checked, committed or abandoned at the same time; the engine's limits hold as well.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 /// What became of the uploads of a set that was given up; from [`Store::abandon_set`].
 #[derive(Clone, Debug, Default)]
@@ -389,55 +390,6 @@ impl Store {
         Ok(ended)
     }
 
-    /// Whether each upload of the set can be published now, in the order of the manifest.
-    async fn check_each(&self, manifest: &Manifest) -> Vec<Result<()>> {
-        let checks: Vec<_> =
-            manifest.pending().iter().map(|pending| crate::upload::check(self.context(), pending)).collect();
-        stream::iter(checks).buffered(AT_ONCE).collect().await
-    }
-
-    /// Whether a process may have committed uploads of the set.
-    async fn is_begun(&self, manifest: &Manifest) -> Result<bool> {
-        let intent = self.read_intent(manifest.pointer()).await?;
-        let is_ours =
-            |intent: &Intent| intent.purpose == Purpose::Publish && intent.manifest.set() == manifest.set();
-        // The intent goes after the pointer has come.
-        Ok(intent.as_ref().is_some_and(is_ours) || self.pointer_of(manifest).await? == PointerState::Ours)
-    }
-
-    /// Checks the uploads of a set whose intent this process has just written. If one cannot be published, and none is,
-    /// removes the intent: the set is not begun.
-    async fn check_again(&self, manifest: &Manifest, intent: &Intent) -> Result<()> {
-        let checked = self.check_each(manifest).await;
-        if !checked.iter().any(is_refused) {
-            return Ok(());
-        }
-        let Err(error) = self.confirm(manifest, checked).await else { return Ok(()) };
-        if !is_final(&error) {
-            return Err(error);
-        }
-        // Another process may publish uploads of the set as soon as it has read the intent.
-        let asks: Vec<_> =
-            manifest.pending().iter().map(|each| crate::upload::is_published(self.context(), each)).collect();
-        let published: Vec<Result<bool>> = stream::iter(asks).buffered(AT_ONCE).collect().await;
-        if published.into_iter().collect::<Result<Vec<_>>>()?.contains(&true) {
-            return Err(error);
-        }
-        self.remove_intent(intent).await?;
-        Err(error)
-    }
-
-    /// Commits the uploads that a check found to be lost, of a set that was begun. A store that is publishing an object for
-    /// another process may have neither its parts nor the object for a moment (MinIO); a commit waits for that.
-    async fn confirm(&self, manifest: &Manifest, checked: Vec<Result<()>>) -> Result<()> {
-        let lost = manifest.pending().iter().zip(&checked).filter(|(_, checked)| is_refused(checked));
-        let commits: Vec<_> = lost.map(|(pending, _)| self.commit(pending)).collect();
-        let committed: Vec<Result<Object>> = stream::iter(commits).buffered(AT_ONCE).collect().await;
-        first_error(committed)?;
-        let other = checked.into_iter().filter(|checked| !is_refused(checked)).collect();
-        first_error(other).map(drop)
-    }
-
     /// Commits every upload of a set. One that fails does not keep the others.
     async fn commit_each(&self, manifest: &Manifest) -> Result<Vec<Object>> {
         let commits: Vec<_> = manifest.pending().iter().map(|pending| self.commit(pending)).collect();
@@ -486,34 +438,5 @@ impl Store {
             ),
         };
         self.of_pointer(kind, Operation::Complete, manifest.pointer(), message)
-    }
-}
-
-/// Whether the error says that an upload cannot be published, rather than that it failed this time.
-fn is_final(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::AlreadyExists | ErrorKind::Replaced)
-}
-
-fn is_refused(checked: &Result<()>) -> bool {
-    checked.as_ref().is_err_and(is_final)
-}
-
-/// All results, or the first error of an upload that cannot be published, or the first of all errors.
-fn first_error<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
-    let (mut whole, mut failed) = (Vec::with_capacity(results.len()), Vec::new());
-    for result in results {
-        match result {
-            Ok(one) => whole.push(one),
-            Err(error) => failed.push(error),
-        }
-    }
-    let lost = failed.iter().filter(|error| is_final(error)).count();
-    let first = failed.iter().position(is_final).unwrap_or_default();
-    match failed.into_iter().nth(first) {
-        None => Ok(whole),
-        Some(error) if lost > 1 => {
-            Err(error.and(&format!("{} more uploads of the set cannot be published either", lost - 1)))
-        }
-        Some(error) => Err(error),
     }
 }
