@@ -27,7 +27,6 @@ import org.slf4j.LoggerFactory;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
@@ -312,7 +311,6 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     /** None: Spark then refuses to overwrite single partitions. */
     @Override
     public boolean hasCapability(String capability) {
-        Objects.requireNonNull(capability);
         return false;
     }
 
