@@ -299,7 +299,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_openTaskWriter(
             let (store, attempt) = (Handle::store(store)?, Handle::attempt(attempt)?.clone());
             let (key, options) = (border::text(env, key)?, border::options(env, options)?);
             let url = format!("{}/{key}", store.store.location());
-            // The library's own builder is the same: no failure of an option can be told through it.
+            // Instead of the equal one that the library gives to a function, which can't fail.
             let builder = options.write(attempt.job().out().writer(key.as_str()))?;
             let shared = store.shared.clone();
             store.start(token, async move {

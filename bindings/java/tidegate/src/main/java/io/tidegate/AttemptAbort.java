@@ -21,19 +21,4 @@ public sealed interface AttemptAbort {
      * published.
      */
     record JobBegun() implements AttemptAbort {}
-
-    static AttemptAbort of(Call.Reply reply) throws TidegateException {
-        Wire.Decoder from = new Wire.Decoder(reply.payload());
-        long which = from.number();
-        if (which == 0) {
-            return new Abandoned(from.number());
-        }
-        if (which == 1) {
-            return new LeftToJob();
-        }
-        if (which == 2) {
-            return new JobBegun();
-        }
-        throw TidegateException.unknown("an abort of an attempt");
-    }
 }

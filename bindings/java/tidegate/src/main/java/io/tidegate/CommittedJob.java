@@ -16,8 +16,4 @@ public record CommittedJob(long objects, long bytes, long abandoned, List<String
     public CommittedJob {
         unreadable = List.copyOf(unreadable);
     }
-
-    static CommittedJob of(Wire.Decoder from) {
-        return new CommittedJob(from.number(), from.number(), from.number(), from.texts());
-    }
 }

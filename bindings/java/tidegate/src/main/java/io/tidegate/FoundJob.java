@@ -20,7 +20,7 @@ public final class FoundJob {
     private FoundJob(Wire.Decoder from) throws TidegateException {
         id = from.text();
         boolean isDone = from.number() == 1;
-        outcome = isDone ? JobOutcome.of(from) : null;
+        outcome = isDone ? JobReplies.outcome(from) : null;
         failure = isDone ? null : TidegateException.of(from);
     }
 

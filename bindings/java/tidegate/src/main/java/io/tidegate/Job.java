@@ -97,8 +97,8 @@ public final class Job {
      * @param task unique in the job
      * @param attempt unique in the task
      * @throws TidegateException of kind {@code CLOSED} if the job is being given up, is over, or
-     *     was not set up; {@code INVALID_INPUT} if a name has other characters than an id ({@link
-     *     #of})
+     *     was not set up (once its commit was begun, the attempt's own commit may be the one that
+     *     fails); {@code INVALID_INPUT} if a name has other characters than an id ({@link #of})
      */
     public TaskAttempt attempt(String task, String attempt) throws IOException {
         byte[] encodedTask = Wire.utf8(task);
@@ -123,11 +123,12 @@ public final class Job {
     public AttemptAbort abortAttempt(String task, String attempt) throws IOException {
         byte[] encodedTask = Wire.utf8(task);
         byte[] encodedAttempt = Wire.utf8(attempt);
-        return AttemptAbort.of(
+        Call.Reply reply =
                 await(
                         (store, token) ->
                                 Native.abortAttempt(
-                                        store, token, encodedId, encodedTask, encodedAttempt)));
+                                        store, token, encodedId, encodedTask, encodedAttempt));
+        return JobReplies.attemptAbort(new Wire.Decoder(reply.payload()));
     }
 
     /**
@@ -150,7 +151,7 @@ public final class Job {
      */
     public CommittedJob commit() throws IOException {
         Call.Reply reply = await((store, token) -> Native.commitJob(store, token, encodedId));
-        return CommittedJob.of(new Wire.Decoder(reply.payload()));
+        return JobReplies.committed(new Wire.Decoder(reply.payload()));
     }
 
     /**
@@ -162,7 +163,7 @@ public final class Job {
      */
     public JobAbort abort() throws IOException {
         Call.Reply reply = await((store, token) -> Native.abortJob(store, token, encodedId));
-        return JobAbort.of(new Wire.Decoder(reply.payload()));
+        return JobReplies.abort(new Wire.Decoder(reply.payload()));
     }
 
     /**

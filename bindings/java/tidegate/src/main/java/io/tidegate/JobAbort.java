@@ -38,18 +38,4 @@ public sealed interface JobAbort {
             unreadable = List.copyOf(unreadable);
         }
     }
-
-    static JobAbort of(Wire.Decoder from) throws TidegateException {
-        long which = from.number();
-        if (which == 0) {
-            return new Abandoned(from.number(), from.number(), from.texts());
-        }
-        if (which == 1) {
-            return new Begun();
-        }
-        if (which == 2) {
-            return new Removed(from.number(), from.texts());
-        }
-        throw TidegateException.unknown("an abort of a job");
-    }
 }

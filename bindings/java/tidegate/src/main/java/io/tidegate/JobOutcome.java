@@ -18,18 +18,4 @@ public sealed interface JobOutcome {
      * @param abort what that has done
      */
     record Ended(JobAbort abort) implements JobOutcome {}
-
-    static JobOutcome of(Wire.Decoder from) throws TidegateException {
-        long which = from.number();
-        if (which == 0) {
-            return new Committed(CommittedJob.of(from));
-        }
-        if (which == 1) {
-            return new NotBegun();
-        }
-        if (which == 2) {
-            return new Ended(JobAbort.of(from));
-        }
-        throw TidegateException.unknown("an outcome of a job");
-    }
 }

@@ -42,46 +42,35 @@ public final class TaskAttempt {
      *     {@code create_only}, is decided when the job is committed.
      * @throws TidegateException of kind {@code INVALID_INPUT} if the attempt has a file of this
      *     key, if the job keeps the key for itself, and if the store may end the upload before the
-     *     job's lifetime; {@code CLOSED} once the lifetime is over
+     *     job's lifetime; {@code UNSUPPORTED} for the strategy {@code journal}; {@code CLOSED} once
+     *     the lifetime is over, and after {@link #abort}
      */
     public TaskWriter writer(String key, Options options) throws IOException {
         checkOpen();
         byte[] encodedKey = Wire.utf8(key);
         byte[] encoded = options.encoded();
-        return new TaskWriter(
+        Call.Reply reply =
                 await(
-                        (of, token) ->
-                                job.out()
-                                        .handle()
-                                        .use(
-                                                store -> {
-                                                    Native.openTaskWriter(
-                                                            store, token, of, encodedKey, encoded);
-                                                    return null;
-                                                })),
-                key);
+                        (store, token, of) ->
+                                Native.openTaskWriter(store, token, of, encodedKey, encoded));
+        return new TaskWriter(reply, key);
     }
 
     /**
      * Makes the attempt's finished files those of the task, in place of any earlier attempt's.
-     * Nothing is visible until the job is committed. Files that were discarded do not count. May be
-     * repeated: after an interrupt the attempt may be committed or not.
+     * Nothing is visible until the job is committed. Files that were discarded do not count.
+     *
+     * <p>May be repeated: after an interrupt the attempt may be committed or not. A commit at the
+     * same time as the driver's may succeed and not count.
      *
      * @throws TidegateException of kind {@code CLOSED} if the job is over or becomes so meanwhile,
-     *     or the attempt was given up: then its uploads are abandoned, and it leaves nothing;
-     *     {@code INVALID_INPUT} if a file is open. Otherwise those of the store: repeat it.
+     *     or the attempt was given up: then its uploads are abandoned, and it leaves nothing,
+     *     unless it was committed before, which is left to the end of the job; {@code
+     *     INVALID_INPUT} if a file is open. Otherwise those of the store: repeat it.
      */
     public void commit() throws IOException {
         checkOpen();
-        await(
-                (of, token) ->
-                        job.out()
-                                .handle()
-                                .use(
-                                        store -> {
-                                            Native.commitAttempt(store, token, of);
-                                            return null;
-                                        }));
+        await(Native::commitAttempt);
     }
 
     /**
@@ -100,8 +89,21 @@ public final class TaskAttempt {
         }
     }
 
-    private Call.Reply await(Call.Begin begin) throws IOException {
-        return Call.await(handle, begin);
+    private interface Begin {
+        void with(long store, long token, long attempt) throws TidegateException;
+    }
+
+    /** Carries out a call of the attempt on the store of the job. */
+    private Call.Reply await(Begin begin) throws IOException {
+        Handle out = job.out().handle();
+        return Call.await(
+                handle,
+                (attempt, token) ->
+                        out.use(
+                                store -> {
+                                    begin.with(store, token, attempt);
+                                    return null;
+                                }));
     }
 
     @Override

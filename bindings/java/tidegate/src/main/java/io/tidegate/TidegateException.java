@@ -125,12 +125,6 @@ public final class TidegateException extends IOException {
         return new TidegateException(Kind.INVALID_INPUT, message, cause);
     }
 
-    /** The native library has told of a result that these classes have no name for. */
-    static TidegateException unknown(String result) {
-        return new TidegateException(
-                Kind.OTHER, "the native library is of a later version: " + result, null);
-    }
-
     /** The failure that the native library describes. */
     static TidegateException of(byte[] failure) {
         return of(new Wire.Decoder(failure));
