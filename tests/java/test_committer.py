@@ -14,7 +14,6 @@ from harness.servers import Embedded, Minio
 from job_kills import Pace, kills_of_jobs
 
 from .test_hadoop import MODULE, maven, reach_google, reach_s3, settings_of, text_of
-from .test_hadoop import compiled as compiled  # a fixture
 from .test_java import LIBRARY
 
 KILLS = int(os.environ.get("COMMITTER_KILLS", "6"))
@@ -43,13 +42,13 @@ class Committer(CommandLine):
 
 
 @pytest.fixture(scope="module")
-def options(compiled, tmp_path_factory):
+def options(tmp_path_factory):
     """The file of the JVM's options, with the class path of the tests."""
     folder = tmp_path_factory.mktemp("options")
     file = folder / "path"
-    build = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={file}", "-Dmdep.includeScope=test"]
+    build = ["test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={file}", "-Dmdep.includeScope=test"]
     for offline in (["--offline"], []):
-        run = maven(*offline, *build, limit=600)
+        run = maven(*offline, *build, limit=900)
         if run.returncode == 0:
             break
     assert run.returncode == 0, run.stdout

@@ -51,7 +51,7 @@ def maven(*arguments, limit, env=None):
     return subprocess.run(command, cwd=BINDING, env=clean_env(env), capture_output=True, text=True, timeout=limit)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def compiled():
     """The classes and the tests. Without a network, if a run before has fetched what they need."""
     if maven("--offline", "test-compile", limit=300).returncode != 0:
