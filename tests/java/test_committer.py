@@ -17,8 +17,8 @@ from .test_hadoop import MODULE, maven, reach_google, reach_s3, settings_of, tex
 from .test_java import LIBRARY
 
 KILLS = int(os.environ.get("COMMITTER_KILLS", "6"))
-# They start in half of the time.
-QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+# A JVM takes half of the processor time to start with these.
+QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 STORES = {
     "s3": (Embedded, lambda server: Bucket(server.endpoint), "s3", reach_s3),
     "google": (Embedded, lambda server: GoogleBucket(server.endpoint, "http"), "gs", reach_google),
