@@ -58,13 +58,13 @@ class Pace:
 
 
 class Round:
-    """One job in an empty bucket."""
+    """One job in an empty bucket. `job` starts the job's programs, which take the arguments of the example."""
 
-    def __init__(self, bucket, seed, pace: Pace, may_lose, tasks=3, files=3):
+    def __init__(self, bucket, job: CommandLine, seed, pace: Pace, may_lose, tasks=3, files=3):
         self.bucket, self.pace, self.may_lose = bucket, pace, may_lose
         self.tasks, self.files = tasks, files
         self.chance, self.seen = random.Random(seed), JobKills()
-        self.tidegate, self.job = CommandLine(), CommandLine(program())
+        self.tidegate, self.job = CommandLine(), job
         self.id = f"job-{seed}"
         self.out = "warehouse/t"
         self.place = (bucket.url(self.out), self.id)
@@ -92,17 +92,14 @@ class Round:
     def task(self, task):
         """Attempts, until one is not killed. Some run beside another one that is."""
         for attempt in range(100):
+            run = self.start_task(task, 2 * attempt)
             started = time.monotonic()
-            run = self.job.start(
-                "task", *self.place, f"task-{task}", f"{task}-{attempt}", str(self.files), env=self.bucket.env
-            )
             if self.chance.random() < 0.75:
                 time.sleep(self.chance.random() * self.pace.executor * 1.1)
                 kill(run)
             other = None
             if self.chance.random() < 0.25:
-                name = f"{task}-{attempt}-again"
-                other = self.job.start("task", *self.place, f"task-{task}", name, str(self.files), env=self.bucket.env)
+                other = self.start_task(task, 2 * attempt + 1)
                 time.sleep(self.chance.random() * self.pace.executor)
                 kill(other)
             ended = [run.wait(60), *([other.wait(60)] if other else [])]
@@ -115,11 +112,15 @@ class Round:
                 return
         raise Wrong("a hundred attempts of one task were killed")
 
+    def start_task(self, task, attempt):
+        names = (f"task-{task}", f"{task}-{attempt}")
+        return self.job.start("task", *self.place, *names, str(self.files), env=self.bucket.env)
+
     def commit(self):
         """Drivers, each killed at a random moment, and at the end a program that nobody kills."""
         for _ in range(4):
-            started = time.monotonic()
             run = self.job.start("commit", *self.place, env=self.bucket.env)
+            started = time.monotonic()
             time.sleep(self.chance.random() * self.pace.driver * 1.2)
             kill(run)
             ended = run.wait(60)
@@ -205,11 +206,14 @@ class Round:
         return [key for key, session in found if not self.may_lose or is_there(self.bucket, key, session)]
 
 
-def kills_of_jobs(bucket, kills, seed, may_lose=False) -> JobKills:
-    """Runs jobs, each in a bucket that `bucket` makes, until so many executors and drivers were killed."""
-    total, pace = JobKills(), Pace()
+def kills_of_jobs(
+    bucket, kills, seed, may_lose=False, job=lambda: CommandLine(program()), pace: Pace | None = None
+) -> JobKills:
+    """Runs jobs, each in a bucket that `bucket` makes, until so many executors and drivers were killed. `job` makes what
+    starts the programs of a job."""
+    total, pace = JobKills(), pace or Pace()
     while total.executors + total.drivers < kills:
-        seen = Round(bucket(), seed, pace, may_lose).run(abandons=seed % 4 == 3)
+        seen = Round(bucket(), job(), seed, pace, may_lose).run(abandons=seed % 4 == 3)
         for field in vars(total):
             setattr(total, field, getattr(total, field) + getattr(seen, field))
         seed += 1

@@ -6,12 +6,17 @@ import io.tidegate.Writer;
 
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.PathIOException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 import java.io.IOException;
+import java.io.OutputStream;
 import java.util.Map;
 
 /** Opens files for writing. */
 final class Creation {
+    private static final Logger LOG = LoggerFactory.getLogger(Creation.class);
+
     private final Tree tree;
 
     Creation(Tree tree) {
@@ -27,20 +32,48 @@ final class Creation {
      *     has a file
      * @throws PathIOException if the path does not have the file that is to be replaced
      */
-    Writer open(ObjectPath at, WriteCondition condition, Map<String, String> attributes)
+    TidegateOutputStream.Target open(
+            ObjectPath at, WriteCondition condition, Map<String, String> attributes)
             throws IOException {
         if (tree.directory(at).isPresent()) {
             throw new FileAlreadyExistsException(at.path() + " is a directory");
         }
+        TaskAttempts.beside(at)
+                .ifPresent(
+                        attempt ->
+                                LOG.warn(
+                                        "{} is written while a task of a job is under way in the"
+                                            + " directory, and not in its work path {}: the file is"
+                                            + " visible when it is closed, and no part of the job",
+                                        at.path(),
+                                        attempt.path()));
+        Options options = conditional(at, condition, options(at, attributes));
+        try {
+            return new Published(at.store().writer(at.key(), options));
+        } catch (IOException e) {
+            throw Failures.of(at.path(), e);
+        }
+    }
+
+    /** The options of the settings, and then those of one write. */
+    static Options options(ObjectPath at, Map<String, String> attributes) {
         Options options = at.bucket().write();
         for (Map.Entry<String, String> attribute : attributes.entrySet()) {
             options = options.and(attribute.getKey(), attribute.getValue());
         }
-        options = conditional(at, condition, options);
-        try {
-            return at.store().writer(at.key(), options);
-        } catch (IOException e) {
-            throw Failures.of(at.path(), e);
+        return options;
+    }
+
+    /** A file that its close publishes. */
+    private record Published(Writer writer) implements TidegateOutputStream.Target {
+        @Override
+        public OutputStream stream() {
+            return writer.asOutputStream();
+        }
+
+        @Override
+        public void abort() throws IOException {
+            writer.abort();
         }
     }
 

@@ -55,6 +55,15 @@ final class ObjectStatus extends FileStatus implements EtagSource {
     }
 
     /**
+     * A file that was closed, and that the store does not show yet.
+     *
+     * @param time when it was closed, in milliseconds since 1970
+     */
+    static ObjectStatus unpublished(Path path, long size, long time, Facts facts) {
+        return new ObjectStatus(size, false, facts, time, path, null);
+    }
+
+    /**
      * A directory.
      *
      * @param marker its marker; null if it has none, or a listing does not say

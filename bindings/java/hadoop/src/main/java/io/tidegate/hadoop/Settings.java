@@ -36,9 +36,25 @@ record Settings(Options engine, Options store, Options write) {
     /** The most threads of a file system, for renames of trees, openFile and vectored reads. */
     static final String THREADS = "threads";
 
-    /** The settings of the file system, which the library does not have. */
+    /** The id of a job, of which the output directory never has had another one. */
+    static final String JOB_ID = "committer.job_id";
+
+    /** How long after its setup a job can be committed, such as {@code 12h}. */
+    static final String JOB_LIFETIME = "committer.lifetime";
+
+    /** Whether a setup completes earlier jobs of the output directory that died in their commit. */
+    static final String ROLL_FORWARD = "committer.roll_forward";
+
+    /** The settings of the file system and the committer, which the library does not have. */
     private static final Set<String> OWN =
-            Set.of(BLOCK_SIZE, CHECKSUMS, DOWNGRADE_SYNCABLE, THREADS);
+            Set.of(
+                    BLOCK_SIZE,
+                    CHECKSUMS,
+                    DOWNGRADE_SYNCABLE,
+                    THREADS,
+                    JOB_ID,
+                    JOB_LIFETIME,
+                    ROLL_FORWARD);
 
     /** The options of an engine. */
     static final Set<String> OF_ENGINE =

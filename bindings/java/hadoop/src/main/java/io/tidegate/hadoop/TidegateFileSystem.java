@@ -1,7 +1,6 @@
 package io.tidegate.hadoop;
 
 import io.tidegate.ObjectInfo;
-import io.tidegate.Writer;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
@@ -20,6 +19,7 @@ import org.apache.hadoop.fs.Options.OpenFileOptions;
 import org.apache.hadoop.fs.ParentNotDirectoryException;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
+import org.apache.hadoop.fs.PathIOException;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.impl.AbstractFSBuilderImpl;
 import org.apache.hadoop.fs.impl.OpenFileParameters;
@@ -36,6 +36,7 @@ import java.io.IOException;
 import java.net.URI;
 import java.util.EnumSet;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
 /**
@@ -72,6 +73,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     private Buckets buckets;
     private Tree tree;
     private Listings listings;
+    private AttemptFiles attemptFiles;
     private Creation creation;
     private Removal removal;
     private Renaming renaming;
@@ -106,6 +108,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         workers = new Workers(conf.getInt(Settings.name(Settings.THREADS), DEFAULT_THREADS));
         tree = new Tree(new ObjectStatus.Facts(user, blockSize));
         listings = new Listings(tree);
+        attemptFiles = new AttemptFiles(tree.facts());
         creation = new Creation(tree);
         removal = new Removal(tree);
         renaming = new Renaming(tree, workers);
@@ -143,9 +146,17 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         return tree.facts().blockSize();
     }
 
-    private ObjectPath locate(Path path) throws IOException {
+    /** The bucket and the key of a path of this file system. */
+    ObjectPath locate(Path path) throws IOException {
         checkPath(path);
         return buckets.locate(makeQualified(path));
+    }
+
+    private static void refuseInWorkPath(ObjectPath at, String why) throws PathIOException {
+        Optional<WorkPath.Place> place = WorkPath.place(at);
+        if (place.isPresent()) {
+            throw AttemptFiles.failure(place.get(), why);
+        }
     }
 
     private void counted(String operation) {
@@ -155,6 +166,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     // Reading.
 
     private ObjectInfo file(ObjectPath at) throws IOException {
+        refuseInWorkPath(at, "nobody can read it before the job is committed");
         return tree.file(at)
                 .orElseThrow(() -> new FileNotFoundException("there is no file at " + at.path()));
     }
@@ -283,6 +295,9 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
      */
     void checkParent(Path path) throws IOException {
         ObjectPath parent = locate(path).parent();
+        if (WorkPath.place(parent).isPresent()) {
+            return;
+        }
         if (!tree.isDirectory(parent)) {
             if (tree.file(parent).isPresent()) {
                 throw new ParentNotDirectoryException(parent.path() + " is a file");
@@ -297,14 +312,21 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         counted(StoreStatisticNames.OP_CREATE);
         statistics.incrementWriteOps(1);
         ObjectPath at = locate(path);
-        Writer writer = creation.open(at, condition, attributes);
+        Optional<WorkPath.Place> place = WorkPath.place(at);
+        TidegateOutputStream.Target target =
+                place.isPresent()
+                        ? attemptFiles.create(
+                                place.get(), condition, Creation.options(at, attributes))
+                        : creation.open(at, condition, attributes);
         return new FSDataOutputStream(
-                new TidegateOutputStream(at.path(), writer, sync), statistics);
+                new TidegateOutputStream(at.path(), target, sync), statistics);
     }
 
     /** An object can't be appended to. */
     @Override
-    public FSDataOutputStream append(Path path, int bufferSize, Progressable progress) {
+    public FSDataOutputStream append(Path path, int bufferSize, Progressable progress)
+            throws IOException {
+        refuseInWorkPath(locate(path), "nothing can be appended to it");
         throw new UnsupportedOperationException("an object can't be appended to: " + path);
     }
 
@@ -314,7 +336,11 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     public boolean mkdirs(Path path, FsPermission permission) throws IOException {
         counted(StoreStatisticNames.OP_MKDIRS);
         statistics.incrementWriteOps(1);
-        tree.make(locate(path));
+        ObjectPath at = locate(path);
+        // A work path has all directories that its files need.
+        if (WorkPath.place(at).isEmpty()) {
+            tree.make(at);
+        }
         return true;
     }
 
@@ -322,14 +348,21 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     public boolean rename(Path from, Path to) throws IOException {
         counted(StoreStatisticNames.OP_RENAME);
         statistics.incrementWriteOps(1);
-        return renaming.rename(locate(from), locate(to));
+        ObjectPath source = locate(from);
+        ObjectPath target = locate(to);
+        String why = "it can't be renamed, and the commit of the job publishes it where it belongs";
+        refuseInWorkPath(source, why);
+        refuseInWorkPath(target, why);
+        return renaming.rename(source, target);
     }
 
     @Override
     public boolean delete(Path path, boolean recursive) throws IOException {
         counted(StoreStatisticNames.OP_DELETE);
         statistics.incrementWriteOps(1);
-        return removal.delete(locate(path), recursive);
+        ObjectPath at = locate(path);
+        Optional<WorkPath.Place> place = WorkPath.place(at);
+        return place.isPresent() ? attemptFiles.delete(place.get()) : removal.delete(at, recursive);
     }
 
     @Override
@@ -350,13 +383,26 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
             return ObjectStatus.directory(qualified, null, tree.facts());
         }
         ObjectPath at = locate(qualified);
-        return tree.find(at).orElseThrow(() -> Failures.missing(at.path()));
+        Optional<WorkPath.Place> place = WorkPath.place(at);
+        Optional<ObjectStatus> found =
+                place.isPresent() ? attemptFiles.find(place.get()) : tree.find(at);
+        return found.orElseThrow(() -> Failures.missing(at.path()));
     }
 
     private RemoteIterator<ObjectStatus> in(Path path) throws IOException {
         counted(StoreStatisticNames.OP_LIST_STATUS);
         statistics.incrementReadOps(1);
-        return listings.in(locate(path));
+        return in(locate(path));
+    }
+
+    private RemoteIterator<ObjectStatus> in(ObjectPath at) throws IOException {
+        Optional<WorkPath.Place> place = WorkPath.place(at);
+        return place.isPresent() ? attemptFiles.in(place.get()) : listings.in(at);
+    }
+
+    private RemoteIterator<ObjectStatus> below(ObjectPath at) throws IOException {
+        Optional<WorkPath.Place> place = WorkPath.place(at);
+        return place.isPresent() ? attemptFiles.below(place.get()) : listings.filesBelow(at);
     }
 
     @Override
@@ -385,8 +431,7 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         counted(StoreStatisticNames.OP_LIST_FILES);
         statistics.incrementReadOps(1);
         ObjectPath at = locate(path);
-        RemoteIterator<ObjectStatus> statuses =
-                recursive ? listings.filesBelow(at) : listings.in(at);
+        RemoteIterator<ObjectStatus> statuses = recursive ? below(at) : in(at);
         return RemoteIterators.mappingRemoteIterator(
                 RemoteIterators.filteringRemoteIterator(statuses, FileStatus::isFile),
                 this::located);
@@ -402,7 +447,10 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
     public ContentSummary getContentSummary(Path path) throws IOException {
         counted(StoreStatisticNames.OP_GET_CONTENT_SUMMARY);
         statistics.incrementReadOps(1);
-        return listings.summary(locate(path));
+        ObjectPath at = locate(path);
+        return WorkPath.place(at).isPresent()
+                ? super.getContentSummary(path)
+                : listings.summary(at);
     }
 
     // About the file system.

@@ -1,7 +1,5 @@
 package io.tidegate.hadoop;
 
-import io.tidegate.Writer;
-
 import org.apache.hadoop.fs.Abortable;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
@@ -15,7 +13,8 @@ import java.io.OutputStream;
 import java.util.Locale;
 
 /**
- * Writes one file, which becomes visible when {@link #close()} returns, and not before.
+ * Writes one file, which becomes visible when {@link #close()} returns, and not before; a file of a
+ * task attempt when its job is committed.
  *
  * <p>After a write or a close has failed, every later call fails, {@code close} too, and nothing is
  * published. {@link #abort()} discards the file, and {@code close} then does nothing. One thread at
@@ -31,8 +30,20 @@ final class TidegateOutputStream extends OutputStream
         IGNORED
     }
 
+    /** What the file is written to. */
+    interface Target {
+        /** The stream, whose close publishes the file or hands it to the attempt. */
+        OutputStream stream();
+
+        /** Discards the file, unless it was closed. */
+        void abort() throws IOException;
+
+        /** The stream was closed without a failure, perhaps after an {@code abort}. */
+        default void closed() {}
+    }
+
     private final Path path;
-    private final Writer writer;
+    private final Target target;
     private final OutputStream stream;
     private final Sync sync;
     private final Counters counters =
@@ -41,11 +52,11 @@ final class TidegateOutputStream extends OutputStream
                     StreamStatisticNames.STREAM_WRITE_EXCEPTIONS);
     private volatile boolean isClosed;
 
-    TidegateOutputStream(Path path, Writer writer, Sync sync) {
+    TidegateOutputStream(Path path, Target target, Sync sync) {
         this.path = path;
-        this.writer = writer;
+        this.target = target;
         this.sync = sync;
-        stream = writer.asOutputStream();
+        stream = target.stream();
     }
 
     private interface Work {
@@ -80,6 +91,9 @@ final class TidegateOutputStream extends OutputStream
     @Override
     public void close() throws IOException {
         translated(stream::close);
+        if (!isClosed) {
+            target.closed();
+        }
         isClosed = true;
     }
 
@@ -89,7 +103,7 @@ final class TidegateOutputStream extends OutputStream
             return new Aborted(true, null);
         }
         try {
-            writer.abort();
+            target.abort();
             return new Aborted(false, null);
         } catch (IOException e) {
             return new Aborted(false, Failures.of(path, e));

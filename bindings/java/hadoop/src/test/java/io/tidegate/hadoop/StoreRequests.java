@@ -29,7 +29,7 @@ class StoreRequests {
 
     StoreRequests() throws IOException {}
 
-    private interface Work {
+    interface Work {
         void run() throws Exception;
     }
 
@@ -37,7 +37,7 @@ class StoreRequests {
         assertEquals(new TreeMap<>(expected), requests(work));
     }
 
-    private static Map<String, Integer> requests(Work work) throws Exception {
+    static Map<String, Integer> requests(Work work) throws Exception {
         TestStore.control("DELETE", "counts", "");
         work.run();
         String requests =

@@ -1,0 +1,118 @@
+package io.tidegate.hadoop;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.Path;
+import org.junit.jupiter.api.Test;
+
+import java.io.IOException;
+import java.util.Map;
+
+/** Commits on a store that fails for some keys: FAULTS in tests/java/test_hadoop.py. */
+class StoreCommits {
+    private static TestJob job(String directory, String id, String... settings) {
+        TestJob job = new TestJob(new Path(TestStore.uri().resolve("/" + directory)), settings);
+        job.conf.set("fs.tidegate.attempts", "2");
+        // A file system of another test would have other settings.
+        job.conf.set("fs.s3a.impl.disable.cache", "true");
+        job.conf.set(TidegateCommitter.JOB_ID, id);
+        return job;
+    }
+
+    @Test
+    void aFileWhoseWriteFailedDoesNotCount() throws IOException {
+        TestJob job = job("job-refused", "one").setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        FSDataOutputStream out = attempt.create("part-0");
+        assertThrows(
+                IOException.class,
+                () -> {
+                    while (true) {
+                        out.write(new byte[1 << 20]);
+                    }
+                });
+        assertThrows(IOException.class, out::close);
+        assertThrows(IOException.class, out::close);
+        assertFalse(job.fs().exists(attempt.path("part-0")));
+        FSDataOutputStream small = attempt.create("part-1");
+        small.write(1);
+        assertThrows(IOException.class, small::close);
+        attempt.write("other", "text");
+        attempt.commit();
+        job.commit();
+        assertEquals(Map.of("other", "text"), job.files());
+        assertFalse(job.hasWorkPath());
+    }
+
+    @Test
+    void theCommitOfAnAttemptIsRepeated() throws IOException {
+        TestJob job = job("job-stuck", "one").setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        attempt.write("part-0", "zero");
+        assertThrows(IOException.class, attempt::commit);
+        attempt.commit();
+        job.commit();
+        assertEquals(Map.of("part-0", "zero"), job.files());
+    }
+
+    /** A job of three files, whose driver fails to publish one of them. */
+    private static TestJob begun(String directory) throws IOException {
+        TestJob job = job(directory, "one").setUp();
+        for (int task = 0; task < 3; task++) {
+            job.committed(task, "part-" + task, "text " + task);
+        }
+        assertThrows(IOException.class, job::commit);
+        assertFalse(job.files().containsKey("part-1"));
+        assertFalse(job.hasSuccess());
+        return job;
+    }
+
+    private static void assertComplete(TestJob job) throws IOException {
+        assertEquals(
+                Map.of("part-0", "text 0", "part-1", "text 1", "part-2", "text 2"), job.files());
+        assertTrue(job.hasSuccess());
+    }
+
+    /** As Spark aborts a job whose commit has failed. */
+    @Test
+    void anAbortKeepsWhatWasBegunAndTheNextCommitCompletesIt() throws IOException {
+        TestJob job = begun("job-cut");
+        job.abort();
+        job.commit();
+        assertComplete(job);
+        assertFalse(job.hasWorkPath());
+    }
+
+    @Test
+    void theNextJobCompletesWhatWasBegun() throws IOException {
+        TestJob left = begun("job-left");
+        job("job-left", "two").setUp();
+        assertFalse(left.files().containsKey("part-1"));
+        TestJob next = job("job-left", "three", TidegateCommitter.ROLL_FORWARD, "true").setUp();
+        assertComplete(left);
+        next.committed(0, "part-3", "text 3");
+        next.commit();
+        assertEquals(4, left.files().size());
+    }
+
+    /** What S3A's magic committer takes for a file, with the record of the upload. */
+    @Test
+    void noByteIsUploadedTwice() throws Exception {
+        TestJob job = new TestJob();
+        Map<String, Integer> requests =
+                StoreRequests.requests(
+                        () -> {
+                            job.setUp();
+                            job.committed(0, "part-0", "text");
+                            job.commit();
+                        });
+        assertEquals(1, requests.get("CreateMultipartUpload"));
+        assertEquals(1, requests.get("UploadPart"));
+        assertEquals(1, requests.get("CompleteMultipartUpload"));
+        assertFalse(requests.containsKey("CopyObject"), requests.toString());
+    }
+}
