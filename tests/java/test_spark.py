@@ -41,7 +41,7 @@ class Spark:
         jars = [
             BINDING / "tidegate/target/classes",
             MODULE / "target/classes",
-            TOOLS / "spark-hadoop-cloud/spark-hadoop-cloud.jar",
+            TOOLS / "spark-hadoop-cloud.jar",
         ]
         self.settings = COMMITTER | {f"spark.hadoop.{name}": value for name, value in settings.items()}
         self.settings |= {
@@ -52,7 +52,7 @@ class Spark:
         }
 
     def start(self, what, path):
-        command = [TOOLS / "spark/bin/python", BINDING.parent.parent / "tests/java/spark_job.py"]
+        command = [TOOLS.parent / "spark/bin/python", BINDING.parent.parent / "tests/java/spark_job.py"]
         arguments = [what, f"{self.uri}/{path}", str(ROWS), json.dumps(self.settings)]
         # A session of its own, so that a kill meets the JVM beside the Python program.
         return subprocess.Popen(
