@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathIOException;
 import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.util.functional.RemoteIterators;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -17,9 +18,11 @@ import java.io.UncheckedIOException;
 import java.util.AbstractMap.SimpleImmutableEntry;
 import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Function;
 
 /** Deletes files and directories. */
@@ -36,12 +39,15 @@ final class Removal {
     }
 
     /**
-     * Deletes a file or a directory. The directory above stays.
+     * Deletes a file or a directory. The directory above stays. Jobs that write below the directory
+     * are given up.
      *
      * @return false if there was nothing, and for a bucket that is not empty, of which nothing is
      *     deleted
      * @throws PathIsNotEmptyDirectoryException for a directory that is not empty, unless {@code
      *     isRecursive}
+     * @throws PathIOException if a job of the directory has begun to publish; nothing is deleted.
+     *     If the job is of a directory below, its work path stays, and all else is deleted
      */
     boolean delete(ObjectPath at, boolean isRecursive) throws IOException {
         if (at.isRoot()) {
@@ -55,7 +61,8 @@ final class Removal {
                 return false;
             }
             if (isRecursive) {
-                deleteAll(at, entries);
+                UnfinishedJobs.giveUp(at);
+                deleteTree(at, entries);
             } else {
                 deleteMarker(at, entries);
             }
@@ -96,13 +103,34 @@ final class Removal {
         }
     }
 
+    /** Deletes what is below a directory, and gives up the jobs that write to directories of it. */
+    private static void deleteTree(ObjectPath at, Entries entries) throws IOException {
+        Set<ObjectPath> outs = new LinkedHashSet<>();
+        deleteAll(
+                at,
+                RemoteIterators.filteringRemoteIterator(
+                        entries,
+                        entry -> {
+                            Optional<ObjectPath> out = UnfinishedJobs.outOf(at, entry.key());
+                            out.ifPresent(outs::add);
+                            return out.isEmpty();
+                        }));
+        for (ObjectPath out : outs) {
+            UnfinishedJobs.giveUp(out);
+        }
+        if (!outs.isEmpty()) {
+            // What is no job's, such as a record that nobody can read.
+            deleteAll(at, Entries.below(at));
+        }
+    }
+
     /**
      * Deletes the objects of a listing.
      *
      * @throws IOException the first failure, after all others were tried; the others are suppressed
      *     in it
      */
-    static void deleteAll(ObjectPath in, RemoteIterator<Entry> entries) throws IOException {
+    private static void deleteAll(ObjectPath in, RemoteIterator<Entry> entries) throws IOException {
         Iterator<String> keys =
                 new Iterator<>() {
                     @Override

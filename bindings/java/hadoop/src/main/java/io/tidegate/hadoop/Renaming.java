@@ -45,7 +45,8 @@ final class Renaming {
      *     the copies under way have ended and all were deleted
      * @throws org.apache.hadoop.fs.FileAlreadyExistsException if a file was written to the target
      *     meanwhile, which stays
-     * @throws PathIOException if a file of the source was replaced meanwhile: the new one stays
+     * @throws PathIOException if a file of the source was replaced meanwhile: the new one stays; or
+     *     if a job writes to a directory of the source: the source is whole
      */
     boolean rename(ObjectPath from, ObjectPath to) throws IOException {
         if (from.isRoot()) {
@@ -149,7 +150,9 @@ final class Renaming {
         List<Entry> page = new ArrayList<>();
         Entries entries = Entries.below(from);
         while (entries.hasNext()) {
-            page.add(entries.next());
+            Entry next = entries.next();
+            UnfinishedJobs.refuse(from, next.key());
+            page.add(next);
             if (page.size() == PAGE || !entries.hasNext()) {
                 workers.each(
                         page,

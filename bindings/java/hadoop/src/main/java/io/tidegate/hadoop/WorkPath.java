@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
  * @param out the output directory of the job
  */
 record WorkPath(Path out, String job, String task, String attempt) {
-    private static final String WORK = "__tidegate_";
+    static final String WORK = "__tidegate_";
     private static final Pattern PLACE =
             Pattern.compile("(?:(.+?)/)?" + WORK + "([^/]+)/files/([^/]+)/([^/]+)(?:/(.+))?");
 

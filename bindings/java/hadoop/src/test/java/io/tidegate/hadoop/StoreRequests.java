@@ -196,7 +196,7 @@ class StoreRequests {
                 });
         assertRequests(Map.of("ListObjectsV2", 1), () -> fs.getContentSummary(root));
         assertRequests(
-                Map.of("HeadObject", 1, "ListObjectsV2", 2, "DeleteObjects", 1),
+                Map.of("HeadObject", 1, "ListObjectsV2", 3, "DeleteObjects", 1),
                 () -> fs.delete(at("tree"), true));
     }
 }
