@@ -1,6 +1,6 @@
 """Spark in local mode through the Hadoop file system and the committer, with the Hadoop that Spark has.
 
-Needs `scripts/install spark spark-hadoop-cloud`. `SPARK_KILLS` drivers are killed at random moments.
+Needs `scripts/install spark spark-hadoop-cloud`. `SPARK_KILLS` jobs are killed.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import time
+from collections import Counter
 
 import pytest
 
@@ -35,8 +36,9 @@ COMMITTER = {
 class Spark:
     """Runs Spark programs against a bucket of a server."""
 
-    def __init__(self, endpoint):
-        self.uri, settings = s3(endpoint)
+    def __init__(self, server):
+        self.server = server
+        self.uri, settings = s3(server.endpoint)
         self.bucket = Bucket.made[-2]
         jars = [
             BINDING / "tidegate/target/classes",
@@ -82,8 +84,36 @@ class Spark:
         keys = [key.removeprefix(f"{path}/") for key in self.bucket.keys(f"{path}/")]
         return [key for key in keys if not key.startswith("_")]
 
+    def records(self, path):
+        """The records of the uploads of tasks."""
+        return [key for key in self.bucket.keys(f"{path}/__tidegate_") if "/attempts/" in key]
+
+    def is_begun(self, path):
+        """Whether the intent or the pointer of the job's set is there: from then on files may be visible."""
+        intents = self.bucket.keys(f".tidegate/manifests/{path}/")
+        return bool(intents) or any(key.endswith("/commit.json") for key in self.bucket.keys(f"{path}/__tidegate_"))
+
+    def recovered(self, path, by_overwriting):
+        """Has the job of a killed driver completed, or given up and written again; returns how far it was."""
+        visible, is_complete = self.visible(path), self.bucket.exists(f"{path}/_SUCCESS")
+        if self.is_begun(path):
+            ended = self.tidegate("commit", "--job", path=path)
+            assert ended.exit == 0, ended
+            return "half visible" if len(visible) < len(self.visible(path)) else "all visible"
+        if is_complete:
+            return "complete"
+        assert visible == [], "files are visible before the commit"
+        if not by_overwriting:
+            ended = self.tidegate("abandon", "--job", path=path)
+            assert ended.exit == 0, ended
+            self.assert_ended(path)
+        # Spark deletes the directory first, and with it gives up the job that it has.
+        self.run("write-parquet", path)
+        return "not begun"
+
     def assert_ended(self, path):
         left = [key for key in self.bucket.keys(f"{path}/") if "__tidegate_" in key]
+        left += self.bucket.keys(".tidegate/")
         sessions = self.bucket.client.list_multipart_uploads(Bucket=self.bucket.name).get("Uploads", [])
         assert (left, sessions) == ([], []), "a job has left something"
 
@@ -92,7 +122,7 @@ class Spark:
 def spark(compiled, tmp_path):  # noqa: F811
     server = Embedded(tmp_path)
     try:
-        yield Spark(server.endpoint)
+        yield Spark(server)
     finally:
         Bucket.made.clear()
         server.stop()
@@ -108,42 +138,32 @@ def test_spark_reads_what_it_has_written(spark, kind):
     spark.assert_ended("rows")
 
 
-def test_killed_drivers(spark):
-    """Each job is killed as a whole, driver and tasks, at a random moment of its write."""
-    chance, began = random.Random(os.environ.get("SPARK_SEED", "1")), time.monotonic()
-    spark.run("write-parquet", "whole")
-    took, seen = time.monotonic() - began, {"not begun": 0, "begun": 0, "complete": 0}
-    for number in range(KILLS):
+@pytest.mark.parametrize("moment", ["write", "commit"])
+def test_killed_drivers(spark, moment):
+    """A job is killed as a whole, driver and tasks: while tasks write, or when some files are visible and others are not."""
+    chance, seen = random.Random(os.environ.get("SPARK_SEED", "1")), Counter()
+    for number in range(KILLS // 2):
         path = f"rows-{number}"
+        if moment == "commit":
+            # The first files are published at once, the others so late that the kill comes before.
+            late = {"operation": "CompleteMultipartUpload", "action": {"delay_ms": 4000}, "skip": 1 + number % 6}
+            spark.server.control("PUT", "knobs", {"faults": [late]})
         process = spark.start("write-parquet", path)
         try:
-            # Half of the kills meet the commit, which begins when the first file may be visible.
-            if chance.random() < 0.5:
-                while process.poll() is None and not any("commit.json" in key for key in spark.bucket.keys(f"{path}/")):
-                    time.sleep(0.002)
-                time.sleep(chance.random() * 0.02)
-            else:
-                time.sleep(took * (0.4 + 0.6 * chance.random()))
+            has_come = spark.records if moment == "write" else spark.visible
+            while not has_come(path):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.005)
+            if moment == "write":
+                time.sleep(chance.random() * 3)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-        has_begun = any("commit.json" in key for key in spark.bucket.keys(f"{path}/"))
-        is_complete = spark.bucket.exists(f"{path}/_SUCCESS")
-        if not has_begun and not is_complete:
-            assert spark.visible(path) == [], "files are visible before the commit"
-            ended = spark.tidegate("abandon", "--job", path=path)
-            # 3: the driver was killed before it had set up the job.
-            assert ended.exit in (0, 3), ended
-            seen["not begun"] += 1
-            assert spark.visible(path) == []
-            spark.run("write-parquet", path)
-        elif has_begun:
-            ended = spark.tidegate("commit", "--job", path=path)
-            assert ended.exit == 0, ended
-            seen["begun"] += 1
-        else:
-            seen["complete"] += 1
+        spark.server.control("PUT", "knobs", {"faults": []})
+        seen[spark.recovered(path, by_overwriting=number % 2 == 1)] += 1
         assert spark.has_every_row_once("parquet", path), path
         spark.assert_ended(path)
-    print(f"\n{KILLS} drivers killed: {seen}")
+    print(f"\nkilled during the {moment}: {dict(seen)}")
+    wanted = "not begun" if moment == "write" else "half visible"
+    assert seen[wanted] > 0, "no kill has met the moment that it was for"
