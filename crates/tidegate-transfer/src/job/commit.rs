@@ -75,13 +75,11 @@ impl Job {
         let tasks = self.read_tasks().await;
         // Only now: a job that was complete before has lost some of its manifests.
         let state = self.state().await?;
-        match state {
-            JobState::Open | JobState::BeingAborted => {}
-            JobState::Begun => return Ok(None),
-            JobState::Gone => return self.completed_before().await.map(Some),
-        }
-        if let Some(over) = self.refusal(state) {
-            return Err(over);
+        match (state, self.refusal(state)) {
+            (JobState::Begun, _) => return Ok(None),
+            (JobState::Gone, _) => return self.completed_before().await.map(Some),
+            (_, Some(over)) => return Err(over),
+            (_, None) => {}
         }
         let Some(tasks) = tasks? else { return Ok(None) };
         let files: Vec<_> = tasks.into_iter().flat_map(|task| task.files).collect();
