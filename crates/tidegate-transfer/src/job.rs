@@ -46,7 +46,7 @@ pub use error::JobError;
 pub use roll_forward::{FoundJob, JobOutcome, abandon_unfinished, roll_forward};
 pub use set_up::SetUpJob;
 pub use success::{SUCCESS, last_completed};
-pub use writer::TaskWriter;
+pub use writer::{FileDiscard, TaskWriter};
 
 /// The result of an operation on a job.
 pub type Result<T = (), E = JobError> = std::result::Result<T, E>;

@@ -1,6 +1,7 @@
 //! One attempt of a task: writes files that nobody sees, and hands them to the job.
 
 use std::collections::HashSet;
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -12,7 +13,7 @@ use super::clean_up::EndedUploads;
 use super::record::{AttemptState, TaskFile, TaskManifest, UploadState};
 use super::success::SUCCESS;
 use super::work_path::{JobPhase, JobState, WORK_PATH};
-use super::writer::Files;
+use super::writer::{Files, Missing, OpenFile};
 use super::{Job, JobError, Result, TaskWriter};
 
 /// One attempt of a task, in one process; from [`Job::attempt`]. Several attempts of a task may run at the same time, on any
@@ -52,7 +53,7 @@ impl Job {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] if the job is being given up, is over, or was not set up; a job whose commit was begun may still
-    /// allow it, and refuses the attempt's commit. [`ErrorKind::InvalidInput`] if a name has other characters than an id
+    /// allow it, and refuses its files. [`ErrorKind::InvalidInput`] if a name has other characters than an id
     /// ([`Job::new`]).
     pub async fn attempt(&self, task: &str, attempt: &str) -> Result<TaskAttempt> {
         self.check_name("name of a task", task)?;
@@ -156,7 +157,7 @@ impl TaskAttempt {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if the attempt has a file of this key, if the key is in a work path or `_SUCCESS`, and if the
     /// store may end the upload before the job's [lifetime](super::SetUpJob::lifetime). [`ErrorKind::Closed`] once the lifetime
-    /// is over. Otherwise those of [`Writer::open_session`] and of writing the record.
+    /// is over, and once the job is being committed, given up, or over. Otherwise those of [`Writer::open_session`] and of writing the record.
     pub async fn writer(
         &self,
         key: &str,
@@ -173,11 +174,12 @@ impl TaskAttempt {
             return Err(refused("the attempt has a file of this key already"));
         };
         open.write_record(job, UploadState::Opening).await?;
+        self.check_open(&open).await?;
         let mut writer = match options(job.store.writer(key)).await {
             Ok(writer) => writer,
             Err(error) => {
                 // Nothing was opened. If the record stays, it does no harm.
-                let _ = job.store.delete(&open.record).await;
+                let _ = job.store.delete(open.record()).await;
                 return Err(error.into());
             }
         };
@@ -189,19 +191,33 @@ impl TaskAttempt {
             open.write_record(job, UploadState::Open(point)).await
         };
         match recorded.await {
-            Ok(()) => Ok(TaskWriter { job: job.clone(), writer, open, until: self.until }),
+            Ok(()) => {
+                open.opened();
+                Ok(TaskWriter { job: job.clone(), writer, open, until: self.until })
+            }
             Err(error) => {
                 // The first error is reported. Whatever is not ended here is ended with the job, by the record.
                 if writer.abort().await.is_ok() {
-                    let _ = job.store.delete(&open.record).await;
+                    let _ = job.store.delete(open.record()).await;
                 }
                 Err(error)
             }
         }
     }
 
+    /// Fails, and removes the record, if the job is over.
+    async fn check_open(&self, open: &OpenFile) -> Result {
+        let checked = self.job.check_not_ended().await;
+        if checked.is_err() {
+            // The first error is reported. If the record stays, it does no harm.
+            let _ = self.job.store.delete(open.record()).await;
+            self.job.remove_directories(iter::once(open.record())).await;
+        }
+        checked
+    }
+
     /// Makes the attempt's closed files those of the task, in place of any earlier attempt's. Nothing is visible until the
-    /// job is committed. Files whose writers were dropped or aborted do not count.
+    /// job is committed. Files whose writers were aborted do not count.
     ///
     /// A commit at the same time as the driver's may succeed and not count: the driver has read the tasks before.
     ///
@@ -210,12 +226,11 @@ impl TaskAttempt {
     /// # Errors
     /// [`ErrorKind::Closed`] if the job is over, or becomes so meanwhile, or the attempt was given up: then this attempt's
     /// uploads are abandoned, and it leaves nothing behind. Those of an attempt that was committed before it was given up are
-    /// left to the end of the job. [`ErrorKind::InvalidInput`] if a file is open. Otherwise those of the store: repeat it.
+    /// left to the end of the job. [`ErrorKind::InvalidInput`] if a file is open, or if the writer of one was lost before it was
+    /// closed, or failed ([`TaskWriter`]): nothing has changed. [`ErrorKind::TooLarge`] if the files are more than a driver
+    /// reads ([`Job::commit`]). Otherwise those of the store: repeat it.
     pub async fn commit(&self) -> Result {
-        let files = self.files.closed().map_err(|key| {
-            let message = "the file is open: close its writer, or drop it, before the attempt is committed";
-            self.job.refused_object(ErrorKind::InvalidInput, &key, message)
-        })?;
+        let (files, missing) = self.files.closed();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let manifest = TaskManifest {
             job: self.job.id.clone(),
@@ -225,6 +240,9 @@ impl TaskAttempt {
             written: now.as_nanos().try_into().unwrap_or(u64::MAX),
             files,
         };
+        if let Some(missing) = missing {
+            return Err(self.refuse_without(&missing, &manifest).await);
+        }
         if self.is_over.load(Ordering::Acquire) {
             let over =
                 self.job.refused(ErrorKind::Closed, "the job was over when the attempt was committed before");
@@ -238,6 +256,26 @@ impl TaskAttempt {
             None => Ok(()),
             Some(over) => self.end_late(&manifest, over).await,
         }
+    }
+
+    /// Why the attempt is not committed without a file; first ends what it has if the job is over.
+    async fn refuse_without(&self, missing: &Missing, others: &TaskManifest) -> JobError {
+        let (key, message) = match missing {
+            Missing::Open(key) => {
+                (key, "the file is open: close or abort its writer before the attempt is committed")
+            }
+            Missing::Failed(key) => {
+                (key, "the file was not closed: write it again, abort its writer, or begin another attempt")
+            }
+        };
+        if matches!(missing, Missing::Failed(_))
+            && let Ok(state) = self.job.state().await
+            && let Some(over) = self.job.refusal(state)
+            && let Err(over) = self.end_late(others, over).await
+        {
+            return over;
+        }
+        self.job.refused_object(ErrorKind::InvalidInput, key, message)
     }
 
     /// Gives the attempt up; see [`Job::abort_attempt`].

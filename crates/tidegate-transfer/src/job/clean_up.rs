@@ -72,7 +72,7 @@ impl Job {
     }
 
     /// On a disk, removes the directories of the work path that these files have left empty.
-    async fn remove_directories(&self, files: impl Iterator<Item = &String>) {
+    pub(super) async fn remove_directories(&self, files: impl Iterator<Item = &String>) {
         if !self.store.is_local() {
             return;
         }

@@ -62,6 +62,14 @@ impl Settings {
         SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
+    /// How far the job is whose set is not begun.
+    fn state(self) -> JobState {
+        match self.phase {
+            JobPhase::Open => JobState::Open,
+            JobPhase::BeingAborted => JobState::BeingAborted,
+        }
+    }
+
     pub(super) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -200,11 +208,18 @@ impl Job {
     /// before its pointer: if there is no set, and then there are settings, the set was not begun when it was looked for.
     pub(super) async fn state(&self) -> Result<JobState> {
         let SetProgress::NotBegun = self.unclaimed_set().await? else { return Ok(JobState::Begun) };
-        Ok(match self.settings().await?.map(|settings| settings.phase) {
-            Some(JobPhase::Open) => JobState::Open,
-            Some(JobPhase::BeingAborted) => JobState::BeingAborted,
-            None => JobState::Gone,
-        })
+        Ok(self.settings().await?.map_or(JobState::Gone, Settings::state))
+    }
+
+    /// Fails if the end of the job may have listed the records. It begins before that, and this looks in the same order as
+    /// [`state`](Self::state), and not for a set that is begun: a complete one has the pointer, and loses the settings first.
+    /// So the end of the job sees every record that was written before a call that succeeds.
+    pub(super) async fn check_not_ended(&self) -> Result {
+        let state = match self.store.exists(&self.pointer()).await? {
+            true => JobState::Begun,
+            false => self.settings().await?.map_or(JobState::Gone, Settings::state),
+        };
+        self.refusal(state).map_or(Ok(()), Err)
     }
 
     /// The error of an attempt or a driver that comes too late; `None` while the job is open.

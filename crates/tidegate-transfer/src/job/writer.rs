@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tidegate::checksum::Checksum;
 use tidegate::progress::Progress;
+use tidegate::upload::Pending;
 use tidegate::{ErrorKind, Writer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -18,68 +19,145 @@ use super::{Job, Result};
 
 /// The files of an attempt, by their keys relative to the output directory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Files(Arc<Mutex<BTreeMap<String, FileState>>>);
+pub(super) struct Files(Arc<Mutex<BTreeMap<String, File>>>);
+
+/// A file, and the key of its upload's record.
+#[derive(Debug)]
+struct File {
+    record: String,
+    state: FileState,
+}
 
 #[derive(Debug)]
 enum FileState {
-    /// A writer is at work on it.
-    Open,
-    Closed(Box<TaskFile>),
+    /// A writer is at work on it, or is being opened. If `is_missed`, its loss leaves a file that has failed.
+    Open {
+        is_missed: bool,
+    },
+    /// Its writer was lost before it was closed. The attempt is not committed without the file, unless it is discarded.
+    Failed,
+    Closed(Box<Pending>),
+}
+
+/// A file that keeps its attempt from its commit, by its key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Open(String),
+    Failed(String),
 }
 
 impl Files {
     /// Takes the place of a file; `None` if there is one of this key. `record` is the key of the upload's record.
     pub(super) fn open(&self, key: &str, record: String) -> Option<OpenFile> {
         let mut files = self.lock();
-        if files.contains_key(key) {
-            return None;
-        }
-        files.insert(key.to_owned(), FileState::Open);
-        Some(OpenFile { files: self.clone(), key: key.to_owned(), record })
-    }
-
-    /// All files, or the key of one that is open.
-    pub(super) fn closed(&self) -> Result<Vec<TaskFile>, String> {
-        let closed = |(key, file): (&String, &FileState)| match file {
-            FileState::Closed(file) => Ok((**file).clone()),
-            FileState::Open => Err(key.clone()),
+        let is_missed = match files.get(key).map(|file| &file.state) {
+            None => false,
+            Some(FileState::Failed) => true,
+            Some(FileState::Open { .. } | FileState::Closed(_)) => return None,
         };
-        self.lock().iter().map(closed).collect()
+        let state = FileState::Open { is_missed };
+        files.insert(key.to_owned(), File { record: record.clone(), state });
+        Some(OpenFile(FileDiscard { files: self.clone(), key: key.to_owned(), record }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FileState>> {
+    /// The closed files, and one that is not closed.
+    pub(super) fn closed(&self) -> (Vec<TaskFile>, Option<Missing>) {
+        let (mut closed, mut missing) = (Vec::new(), None);
+        for (key, File { record, state }) in &*self.lock() {
+            match state {
+                FileState::Closed(pending) => {
+                    closed.push(TaskFile { record: record.clone(), pending: (**pending).clone() });
+                }
+                // It is waited for, whatever else is missing.
+                FileState::Open { .. } => missing = Some(Missing::Open(key.clone())),
+                FileState::Failed => {
+                    missing.get_or_insert_with(|| Missing::Failed(key.clone()));
+                }
+            }
+        }
+        (closed, missing)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, File>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Holds the key of a file that is being written. A drop before the file is closed removes the file from the attempt.
-#[derive(Debug)]
-pub(super) struct OpenFile {
+/// Discards the file of a writer that somebody else has, or that is lost; from [`TaskWriter::discarder`].
+#[derive(Clone, Debug)]
+pub struct FileDiscard {
     files: Files,
     key: String,
-    pub(super) record: String,
+    record: String,
 }
 
+impl FileDiscard {
+    /// The attempt goes on without the file, also if its writer has failed; while the writer is at work, once it is gone.
+    /// Whatever is left of the upload is abandoned at the end of the attempt or the job.
+    ///
+    /// Does nothing to a file that is closed, or that another writer has written since.
+    pub fn discard(&self) {
+        self.change(|state| match state {
+            FileState::Open { .. } => Some(FileState::Open { is_missed: false }),
+            FileState::Failed => None,
+            closed @ FileState::Closed(_) => Some(closed),
+        });
+    }
+
+    /// Changes the state of the file, unless another writer has its place.
+    fn change(&self, next: impl FnOnce(FileState) -> Option<FileState>) {
+        let mut files = self.files.lock();
+        if files.get(&self.key).is_none_or(|file| file.record != self.record) {
+            return;
+        }
+        let state = files.remove(&self.key).and_then(|file| next(file.state));
+        if let Some(state) = state {
+            files.insert(self.key.clone(), File { record: self.record.clone(), state });
+        }
+    }
+}
+
+/// Holds the key of a file that is being written. A drop before the file is closed has the file fail, if there is a writer
+/// of it that was not told to discard it.
+#[derive(Debug)]
+pub(super) struct OpenFile(FileDiscard);
+
 impl OpenFile {
+    /// The key of the upload's record.
+    pub(super) fn record(&self) -> &String {
+        &self.0.record
+    }
+
     /// Writes the record of the upload.
     pub(super) async fn write_record(&self, job: &Job, state: UploadState) -> Result {
-        let record = UploadRecord { key: self.key.clone(), state };
-        job.write(&self.record, record.to_json()).await
+        let record = UploadRecord { key: self.0.key.clone(), state };
+        job.write(self.record(), record.to_json()).await
+    }
+
+    /// There is a writer now: the attempt is not committed without the file.
+    pub(super) fn opened(&self) {
+        self.0.change(|_| Some(FileState::Open { is_missed: true }));
+    }
+
+    fn close(&self, pending: Pending) {
+        self.0.change(|_| Some(FileState::Closed(Box::new(pending))));
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        let mut files = self.files.lock();
-        if let Some(FileState::Open) = files.get(&self.key) {
-            files.remove(&self.key);
-        }
+        self.0.change(|state| match state {
+            FileState::Open { is_missed } => is_missed.then_some(FileState::Failed),
+            ended => Some(ended),
+        });
     }
 }
 
 /// Writes one file of a task attempt; from [`TaskAttempt::writer`](super::TaskAttempt::writer).
 ///
-/// A drop discards the file: the upload is aborted in the background, and the file does not count.
+/// The attempt is not committed without the file: a drop before [`close`](Self::close), and a close that fails or is
+/// cancelled, keep it from its commit until the key is written again. [`abort`](Self::abort) discards the file, and the
+/// attempt goes on. After a drop the upload is aborted in the background.
 #[derive(Debug)]
 pub struct TaskWriter {
     pub(super) job: Job,
@@ -123,15 +201,20 @@ impl TaskWriter {
         self.writer.progress()
     }
 
+    /// What discards the file when the writer itself can't be aborted: it is lost, or at work in another task.
+    pub fn discarder(&self) -> FileDiscard {
+        self.open.0.clone()
+    }
+
     /// Ends the file: all its bytes are at the store, nothing is visible, and the attempt's commit includes it. Returns the
     /// checksum, which [covers](Checksum::covers) all bytes.
     ///
     /// # Cancellation
-    /// The file does not count; the end of the attempt or of the job abandons its upload.
+    /// As after an error.
     ///
     /// # Errors
-    /// Those of [`Writer::prepare`] and of writing the record: the file does not count. [`ErrorKind::Closed`] once the job's
-    /// lifetime is over.
+    /// Those of [`Writer::prepare`] and of writing the record. [`ErrorKind::Closed`] once the job's lifetime is over. The
+    /// attempt is not committed before the key is written again; the end of the attempt or of the job abandons the upload.
     pub async fn close(self) -> Result<Checksum> {
         let Self { job, writer, open, until } = self;
         let lifetime = job.remaining(until)?;
@@ -142,18 +225,19 @@ impl TaskWriter {
             return Err(error);
         }
         let checksum = pending.checksum();
-        let file = TaskFile { record: open.record.clone(), pending };
-        open.files.lock().insert(open.key.clone(), FileState::Closed(Box::new(file)));
+        open.close(pending);
         Ok(checksum)
     }
 
-    /// Discards the file and waits until the store has released the upload.
+    /// Discards the file and waits until the store has released the upload. The attempt goes on without the file, also after
+    /// an error.
     ///
     /// # Errors
     /// Those of [`Writer::abort`]; the end of the attempt or of the job abandons the upload then.
     pub async fn abort(self) -> Result {
+        self.open.0.discard();
         self.writer.abort().await?;
-        Ok(self.job.store.delete(&self.open.record).await?)
+        Ok(self.job.store.delete(self.open.record()).await?)
     }
 }
 

@@ -208,10 +208,12 @@ async fn a_late_attempt_gives_up_what_the_set_does_not_have_and_nothing_else() -
     let attempt = job.attempt("t0", "t0-0").await?;
     write(&attempt, "0", "rows").await?;
     attempt.commit().await?;
+    let mut last = attempt.writer("1", |options| options).await?;
     let files = job.read_tasks().await?.unwrap().into_iter().flat_map(|task| task.files);
     let set = out.manifest(&job.pointer(), files.map(|file| file.pending))?;
     bucket.root().put(format!(".tidegate/manifests/out/{}", job.pointer()), set.to_json()).await?;
-    write(&attempt, "1", "rows").await?;
+    last.write_bytes("rows".into()).await?;
+    last.close().await?;
     for _ in 0..2 {
         assert_eq!(attempt.commit().await.unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(bucket.sessions().await, ["out/0"]);

@@ -13,6 +13,7 @@ fn job(out: &Store) -> Job {
 
 #[tokio::test]
 async fn files_that_are_opened_while_the_job_ends_leave_no_session() -> Result {
+    let (mut without, mut with) = (0, 0);
     for (commits, offset) in (0..160).flat_map(|offset| [(true, offset), (false, offset)]) {
         let bucket = two_tasks().await;
         let (driver, executor) = (bucket.immortal(), bucket.immortal());
@@ -29,18 +30,56 @@ async fn files_that_are_opened_while_the_job_ends_leave_no_session() -> Result {
             driver.steps(offset).await;
             let mut opened = Vec::new();
             for file in 0..6 {
-                opened.push(attempt.writer(&format!("x/{file}"), |options| options).await?);
+                match attempt.writer(&format!("x/{file}"), |options| options).await {
+                    Ok(writer) => opened.push(writer),
+                    Err(error) if error.kind() == ErrorKind::Closed => break,
+                    Err(error) => return Err(error),
+                }
             }
             executor.kill();
-            Ok::<_, JobError>(opened)
+            Ok(opened)
         };
         let (ended, opened) = join(end, open).await;
         let when = format!("commits: {commits}, offset {offset}");
         ended?;
-        drop(opened?);
+        let opened = opened?;
+        *if opened.is_empty() { &mut without } else { &mut with } += 1;
+        drop(opened);
         executor.out.tide().settled().await;
         roll_forward(&bucket.immortal().out).await?;
         expect_nothing_left(&bucket, &when).await;
+    }
+    assert!(without > 20 && with > 20, "{without} without a file, {with} with some");
+    Ok(())
+}
+
+/// An attempt lives on behind the end of its job, opens one more file, and dies anywhere.
+#[tokio::test]
+async fn a_file_that_is_opened_after_the_end_of_the_job_leaves_no_session_and_no_record() -> Result {
+    for commits in [true, false] {
+        for steps in 0.. {
+            let bucket = two_tasks().await;
+            let late = bucket.immortal();
+            let attempt = job(&late.out).attempt("t2", "t2-0").await?;
+            let driver = bucket.immortal().out;
+            match commits {
+                true => drop(job(&driver).commit().await?),
+                false => drop(job(&driver).abort().await?),
+            }
+            late.die_in(steps);
+            let opened = late.live(async |_| attempt.writer("0", |options| options).await.map(drop)).await;
+            let when = format!("commits: {commits}, after {steps} steps: {opened:?}");
+            assert_eq!(bucket.sessions().await, Vec::<String>::new(), "{when}");
+            if let Some(refused) = opened {
+                assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed, "{when}");
+                expect_nothing_left(&bucket, &when).await;
+                assert!(steps > 6, "{when}");
+                break;
+            }
+            // At most a record, which names no session.
+            roll_forward(&driver).await?;
+            expect_nothing_left(&bucket, &when).await;
+        }
     }
     Ok(())
 }
@@ -75,7 +114,8 @@ async fn a_record_that_changes_while_the_job_ends_stays_until_its_session_is_end
         let (opened, ended, ()) = join3(open, end, go_on).await;
         let when = format!("after {steps} steps: {ended:?}");
         ended?;
-        drop(opened?);
+        assert!(opened.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Closed), "{when}");
+        drop(opened);
         executor.out.tide().settled().await;
         roll_forward(&bucket.immortal().out).await?;
         expect_nothing_left(&bucket, &when).await;
