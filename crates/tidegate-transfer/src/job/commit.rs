@@ -37,7 +37,7 @@ impl Job {
     ///
     /// May be repeated at any point, by any process, and by several at the same time: one set is published. Each file is whole
     /// or not there; the files become visible one after the other, and `_SUCCESS` comes last. The manifests of all attempts are
-    /// held in memory: up to 64 MiB of JSON, which is about 90,000 files of one part.
+    /// held in memory: up to 64 MiB of JSON, which is about 80,000 files of one part.
     ///
     /// # Cancellation
     /// The job may be anywhere on its way: commit it again, or [`roll_forward`](super::roll_forward()).

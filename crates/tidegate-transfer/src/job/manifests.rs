@@ -10,8 +10,8 @@ use super::record::{AttemptState, TaskManifest};
 use super::work_path::AT_ONCE;
 use super::{Job, Result};
 
-/// The most bytes that the manifests of a job have together: the driver holds them in memory. A file of one part has about
-/// 700.
+/// The most bytes that the manifests of a job have together: the driver holds them in memory. A file has about 650, and 180 for
+/// each part.
 pub(super) const MOST_MANIFESTS: u64 = if cfg!(test) { 4 << 20 } else { 64 << 20 };
 
 impl Job {
@@ -24,7 +24,17 @@ impl Job {
     }
 
     /// Writes the manifest of an attempt's files, unless one of these files is there or the attempt was given up. See `decide`.
+    /// Fails if no driver would read it.
     pub(super) async fn hand_in(&self, manifest: TaskManifest) -> Result<(Option<Object>, TaskManifest)> {
+        let bytes = manifest.to_json().len() as u64;
+        if bytes > MOST_MANIFESTS {
+            let message = format!(
+                "the manifest of the attempt has {bytes} bytes, and a driver reads up to {MOST_MANIFESTS} of all attempts: \
+                 write fewer files, or larger parts"
+            );
+            let key = self.manifest_key(&manifest.task, &manifest.attempt);
+            return Err(self.refused_object(ErrorKind::TooLarge, &key, message));
+        }
         let replaces = |there: &TaskManifest| {
             let is_new = there.state == AttemptState::Committed && !there.has_files_of(&manifest);
             is_new.then(|| manifest.clone())

@@ -23,6 +23,28 @@ async fn more_manifests_than_a_driver_reads_are_refused() -> Result {
 }
 
 #[tokio::test]
+async fn an_attempt_with_more_files_than_a_driver_reads_is_refused() -> Result {
+    let out = out().await;
+    let job = new_job(&out, "a").await;
+    let attempt = job.attempt("t0", "t0-0").await?;
+    let keys: Vec<String> = (0..30).map(|file| format!("{file}/{}", "x".repeat(900))).collect();
+    for key in &keys {
+        write(&attempt, key, "rows").await?;
+    }
+    attempt.commit().await?;
+    let mut many = job.read_tasks().await?.unwrap().remove(0);
+    let size = |manifest: &record::TaskManifest| manifest.to_json().len() as u64;
+    while size(&many) <= manifests::MOST_MANIFESTS {
+        many.files.extend_from_within(..);
+    }
+    let refused = job.hand_in(many).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
+    assert!(refused.object().ends_with("tasks/t0/t0-0.json"), "{refused}");
+    assert_eq!(job.commit().await?.objects, 30);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_file_is_neither_opened_nor_closed_after_the_lifetime() -> Result {
     let out = out().await;
     let job = Job::new(&out, "a")?;
