@@ -1,12 +1,13 @@
 //! Writers. One call at a time has a writer; one that fails, is cancelled or panics takes it away, and nothing is published.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jobject};
+use jni_sys::{JNIEnv, jboolean, jbyteArray, jclass, jint, jobject};
 use tidegate::{ErrorKind, Strategy, Writer};
-use tidegate_transfer::job::TaskWriter;
+use tidegate_transfer::job::{FileDiscard, TaskWriter};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -78,6 +79,13 @@ impl AnyWriter {
         to.flush().await
     }
 
+    fn discarder(&self) -> Option<FileDiscard> {
+        match self {
+            Self::Object(_) => None,
+            Self::TaskFile(writer) => Some(writer.discarder()),
+        }
+    }
+
     async fn abort(self) -> Outcome {
         match self {
             Self::Object(writer) => writer.abort().await?,
@@ -93,6 +101,10 @@ pub(crate) struct OpenWriter {
     /// `None` once it has ended or failed.
     writer: Arc<Mutex<Option<AnyWriter>>>,
     state: StdMutex<State>,
+    /// Of a task's file.
+    discarder: Option<FileDiscard>,
+    /// Whether it was discarded without the caller's wish: bytes may be missing.
+    is_lost: AtomicBool,
     pub(crate) cancel: CancellationToken,
     is_journaled: bool,
 }
@@ -118,12 +130,24 @@ impl OpenWriter {
             state: StdMutex::new(State::Whole),
             cancel: CancellationToken::new(),
             is_journaled: writer.is_journaled(),
+            discarder: writer.discarder(),
+            is_lost: AtomicBool::new(false),
             writer: Arc::new(Mutex::new(Some(writer))),
         };
         Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position) }
     }
 
-    /// Drops the writer: the upload is aborted in the background. A call that is under way ends, and drops it.
+    /// The caller wants no file: a task attempt goes on without it. If the file has failed, that takes an abort: a `try (…)`
+    /// closes the writer after any failure.
+    fn discard_file(&self, also_failed: bool) {
+        let is_whole = *self.state() == State::Whole && !self.is_lost.load(Ordering::Acquire);
+        if let Some(file) = self.discarder.as_ref().filter(|_| also_failed || is_whole) {
+            file.discard();
+        }
+    }
+
+    /// Drops the writer: the upload is aborted in the background. A call that is under way ends, and drops it. A task attempt
+    /// is not committed without the file, unless the caller has discarded it.
     pub(crate) fn discard(&self) {
         self.cancel.cancel();
         match self.writer.try_lock() {
@@ -403,21 +427,49 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abort(
 ) {
     // SAFETY: as above.
     unsafe {
-        during(env, writer, token, |mut in_call| async move {
-            in_call.take_any()?.abort().await?;
-            in_call.keep();
-            Ok(Reply::default())
+        border::call(env, |_| {
+            let open = Handle::writer(writer)?;
+            // Also if there is nothing to abort, because a call has failed.
+            open.discard_file(true);
+            let mut in_call = InCall::begin(open)?;
+            start(&open.shared, token, &open.cancel, async move {
+                in_call.take_any()?.abort().await?;
+                in_call.keep();
+                Ok(Reply::default())
+            });
+            Ok(())
         })
     }
 }
 
-/// `Native.discard`: ends the call that is under way, and the upload.
+/// `Native.close`: ends the call that is under way, and the upload, as the caller wants it.
 #[unsafe(no_mangle)]
-pub unsafe extern "system" fn Java_io_tidegate_Native_discard(env: *mut JNIEnv, _: jclass, writer: i64) {
+pub unsafe extern "system" fn Java_io_tidegate_Native_close(
+    env: *mut JNIEnv,
+    _: jclass,
+    writer: i64,
+    also_failed: jboolean,
+) {
     // SAFETY: as above.
     unsafe {
         border::call(env, |_| {
-            Handle::writer(writer)?.discard();
+            let open = Handle::writer(writer)?;
+            open.discard_file(also_failed);
+            open.discard();
+            Ok(())
+        })
+    }
+}
+
+/// `Native.lose`: ends the call that is under way, and the upload. A task attempt is not committed without the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_lose(env: *mut JNIEnv, _: jclass, writer: i64) {
+    // SAFETY: as above.
+    unsafe {
+        border::call(env, |_| {
+            let open = Handle::writer(writer)?;
+            open.is_lost.store(true, Ordering::Release);
+            open.discard();
             Ok(())
         })
     }

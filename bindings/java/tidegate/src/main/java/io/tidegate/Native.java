@@ -136,7 +136,9 @@ final class Native {
 
     static native void abandonSet(long store, long token, byte[] pointer) throws TidegateException;
 
-    static native void discard(long writer) throws TidegateException;
+    static native void close(long writer, boolean alsoFailed) throws TidegateException;
+
+    static native void lose(long writer) throws TidegateException;
 
     static native void checkJob(long store, byte[] id) throws TidegateException;
 

@@ -145,7 +145,7 @@ abstract sealed class OpenWriter implements AutoCloseable permits Writer, TaskWr
         }
         if (!lock.tryLock()) {
             // The call that has the writer ends, and drops it.
-            discard();
+            discard(true);
             try {
                 lock.lockInterruptibly();
             } catch (InterruptedException e) {
@@ -162,7 +162,7 @@ abstract sealed class OpenWriter implements AutoCloseable permits Writer, TaskWr
                 throw e;
             }
         } catch (InterruptedIOException e) {
-            discard();
+            discard(true);
             throw e;
         } finally {
             lock.unlock();
@@ -177,7 +177,7 @@ abstract sealed class OpenWriter implements AutoCloseable permits Writer, TaskWr
     public void close() throws IOException {
         if (!hasEnded) {
             ended();
-            discard();
+            discard(false);
         }
     }
 
@@ -232,10 +232,24 @@ abstract sealed class OpenWriter implements AutoCloseable permits Writer, TaskWr
         handle.warnIfFreed(null);
     }
 
-    void discard() throws TidegateException {
+    /**
+     * Discards the upload as the caller wants it.
+     *
+     * @param alsoFailed whether a file of a task is discarded that has failed
+     */
+    private void discard(boolean alsoFailed) throws TidegateException {
         handle.use(
                 writer -> {
-                    Native.discard(writer);
+                    Native.close(writer, alsoFailed);
+                    return null;
+                });
+    }
+
+    /** Discards the upload because bytes may be missing. */
+    void lose() throws TidegateException {
+        handle.use(
+                writer -> {
+                    Native.lose(writer);
                     return null;
                 });
     }
@@ -253,13 +267,13 @@ abstract sealed class OpenWriter implements AutoCloseable permits Writer, TaskWr
             lock.lockInterruptibly();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            discard();
+            lose();
             throw Call.interrupted();
         }
         try {
             return work.run();
         } catch (InterruptedIOException e) {
-            discard();
+            lose();
             throw e;
         } finally {
             lock.unlock();

@@ -53,7 +53,7 @@ final class Publication {
         } catch (RuntimeException | Error e) {
             // Bytes may be missing.
             failure = new IOException(e);
-            writer.discard();
+            writer.lose();
             throw e;
         }
     }

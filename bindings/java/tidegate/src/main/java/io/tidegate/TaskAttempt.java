@@ -43,7 +43,7 @@ public final class TaskAttempt {
      * @throws TidegateException of kind {@code INVALID_INPUT} if the attempt has a file of this
      *     key, if the job keeps the key for itself, and if the store may end the upload before the
      *     job's lifetime; {@code UNSUPPORTED} for the strategy {@code journal}; {@code CLOSED} once
-     *     the lifetime is over, and after {@link #abort}
+     *     the lifetime or the job is over, and after {@link #abort}
      */
     public TaskWriter writer(String key, Options options) throws IOException {
         checkOpen();
@@ -58,7 +58,8 @@ public final class TaskAttempt {
 
     /**
      * Makes the attempt's finished files those of the task, in place of any earlier attempt's.
-     * Nothing is visible until the job is committed. Files that were discarded do not count.
+     * Nothing is visible until the job is committed. Files that were discarded do not count;
+     * without one that is lost the attempt is not committed ({@link TaskWriter}).
      *
      * <p>May be repeated: after an interrupt the attempt may be committed or not. A commit at the
      * same time as the driver's may succeed and not count.
@@ -66,7 +67,8 @@ public final class TaskAttempt {
      * @throws TidegateException of kind {@code CLOSED} if the job is over or becomes so meanwhile,
      *     or the attempt was given up: then its uploads are abandoned, and it leaves nothing,
      *     unless it was committed before, which is left to the end of the job; {@code
-     *     INVALID_INPUT} if a file is open. Otherwise those of the store: repeat it.
+     *     INVALID_INPUT} if a file is open or lost; {@code TOO_LARGE} if the files are more than a
+     *     driver reads. Otherwise those of the store: repeat it.
      */
     public void commit() throws IOException {
         checkOpen();

@@ -155,13 +155,22 @@ class JobTest {
         Store out = Servers.embedded().within("late-job");
         Job job = newJob(out, "a");
         TaskAttempt zombie = job.attempt("t0", "zombie");
-        job.commit();
         write(zombie, "0", LARGE);
+        String record =
+                keys(out).stream()
+                        .filter(key -> key.startsWith("__tidegate_a/attempts/"))
+                        .findAny()
+                        .orElseThrow();
+        byte[] text = out.get(record);
+        job.commit();
+        fails(Kind.CLOSED, () -> zombie.writer("1"));
+        assertEquals(List.of("_SUCCESS"), keys(out));
+        // As one leaves it that dies while it opens a file.
+        out.put(record, text);
         assertEquals(new JobAbort.Removed(1, List.of()), job.abort());
-        write(zombie, "1", LARGE);
+        out.put(record, text);
         FoundJob found = Job.rollForward(out).get(0);
         assertEquals(new JobOutcome.Ended(new JobAbort.Removed(1, List.of())), found.outcome());
-        write(zombie, "2", LARGE);
         fails(Kind.CLOSED, zombie::commit);
         assertEquals(List.of("_SUCCESS"), keys(out));
     }

@@ -17,6 +17,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
@@ -82,6 +83,7 @@ class TaskWriterTest {
         assertThrows(ClosedChannelException.class, () -> aborted.asOutputStream().write(1));
         // A key whose file was discarded is free.
         attempt.writer("aborted").close();
+        attempt.writer("aborted").abort();
         attempt.commit();
         assertTrue(JobTest.keys(out).stream().allMatch(key -> key.startsWith("__tidegate_")));
         CommittedJob committed = job.commit();
@@ -95,7 +97,7 @@ class TaskWriterTest {
     }
 
     @Test
-    void aFailedWriterStaysFailedAndItsFileDoesNotCount() throws Exception {
+    void anAttemptIsNotCommittedWithoutAFileThatFailed() throws Exception {
         Store store = Servers.impatient();
         Job job = JobTest.newJob(store, "failed-writer");
         TaskAttempt attempt = job.attempt("t0", "t0-0");
@@ -104,19 +106,53 @@ class TaskWriterTest {
             fails(Kind.CLOSED, () -> writer.write(LARGE));
             fails(Kind.CLOSED, writer::finish);
         }
+        isLost(attempt, "refused-part/task-writer");
+        attempt.writer("refused-part/task-writer").close();
+        attempt.commit();
         try (TaskWriter writer = attempt.writer("refused-part/task-finish")) {
             writer.write(new byte[1]);
             fails(Kind.UNAVAILABLE, writer::finish);
             TidegateException closed = fails(Kind.CLOSED, writer::finish);
             assertTrue(closed.getMessage().contains("failed"), closed.getMessage());
+            isLost(attempt, "refused-part/task-finish");
+            writer.abort();
+            attempt.commit();
         }
-        OutputStream stream = attempt.writer("refused-part/task-stream").asOutputStream();
+        TaskWriter streamed = attempt.writer("refused-part/task-stream");
+        OutputStream stream = streamed.asOutputStream();
         stream.write(1);
         fails(Kind.UNAVAILABLE, stream::close);
         fails(Kind.UNAVAILABLE, stream::close);
+        isLost(attempt, "refused-part/task-stream");
+        streamed.abort();
         attempt.commit();
         assertEquals(0, job.commit().objects());
         assertEquals(0, store.list("refused-part/task-").count());
+    }
+
+    private static void isLost(TaskAttempt attempt, String key) {
+        TidegateException refused = fails(Kind.INVALID_INPUT, attempt::commit);
+        assertTrue(refused.getMessage().contains(key), refused.getMessage());
+        assertTrue(refused.getMessage().contains("not closed"), refused.getMessage());
+    }
+
+    @Test
+    void anAttemptIsNotCommittedWithoutAFileWhoseWriteWasInterrupted() throws Exception {
+        Store out = Servers.embedded().within("interrupted-file");
+        Job job = JobTest.newJob(out, "a");
+        TaskAttempt attempt = job.attempt("t0", "t0-0");
+        try (TaskWriter writer = attempt.writer("0")) {
+            Thread.currentThread().interrupt();
+            assertThrows(InterruptedIOException.class, () -> writer.write(LARGE));
+            assertTrue(Thread.interrupted());
+        }
+        isLost(attempt, "interrupted-file/0");
+        TaskWriter writer = attempt.writer("0");
+        writer.write(LARGE);
+        writer.finish();
+        attempt.commit();
+        assertEquals(1, job.commit().objects());
+        assertArrayEquals(LARGE, out.get("0"));
     }
 
     private static void writeUntilItFails(TaskWriter writer) throws IOException {
@@ -126,15 +162,18 @@ class TaskWriterTest {
     }
 
     @Test
-    void garbageIsDiscardedAndLogged() throws Exception {
+    void garbageIsLoggedAndKeepsTheAttemptFromItsCommit() throws Exception {
         Store out = Servers.embedded().within("garbage-job");
         Job job = JobTest.newJob(out, "a");
         TaskAttempt attempt = job.attempt("t0", "t0-0");
         try (Logged logged = new Logged()) {
             lose(attempt);
             String message = logged.ofGarbage("garbage-task");
-            assertTrue(message.contains("does not count"), message);
+            assertTrue(message.contains("not committed"), message);
         }
+        Tidegate.shared().waitForAborts(LONG);
+        isLost(attempt, "garbage-task");
+        attempt.writer("garbage-task").close();
         Tidegate.shared().waitForAborts(LONG);
         attempt.commit();
         assertEquals(1, job.commit().objects());
