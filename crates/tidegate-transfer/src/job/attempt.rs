@@ -157,7 +157,8 @@ impl TaskAttempt {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if the attempt has a file of this key, if the key is in a work path or `_SUCCESS`, and if the
     /// store may end the upload before the job's [lifetime](super::SetUpJob::lifetime). [`ErrorKind::Closed`] once the lifetime
-    /// is over, and once the job is being committed, given up, or over. Otherwise those of [`Writer::open_session`] and of writing the record.
+    /// is over, and once the job is committed, being given up, or over. Otherwise those of
+    /// [`Writer::open_session`](tidegate::Writer::open_session) and of writing the record.
     pub async fn writer(
         &self,
         key: &str,
