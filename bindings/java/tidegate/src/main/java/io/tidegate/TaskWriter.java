@@ -42,7 +42,7 @@ public final class TaskWriter extends OpenWriter {
                 () -> {
                     passOn();
                     Call.await(handle, Native::finishTaskFile);
-                    ended();
+                    finished();
                     return null;
                 });
     }

@@ -45,7 +45,7 @@ class StoreCommits {
         attempt.commit();
         job.commit();
         assertEquals(Map.of("other", "text"), job.files());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -84,7 +84,7 @@ class StoreCommits {
         job.abort();
         job.commit();
         assertComplete(job);
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -97,6 +97,21 @@ class StoreCommits {
         next.committed(0, "part-3", "text 3");
         next.commit();
         assertEquals(4, left.files().size());
+    }
+
+    /** A master of MapReduce that has died in the commit: the next one has the tasks' files. */
+    @Test
+    void theNextMasterCompletesWhatWasBegun() throws IOException {
+        begun("job-master");
+        TestJob next = job("job-master", "one").setUp();
+        assertTrue(next.driver().isRecoverySupported(next.context()));
+        for (int task = 0; task < 3; task++) {
+            next.driver().recoverTask(next.context(task, 0));
+        }
+        assertThrows(IOException.class, () -> next.committed(3, "part-3", "text 3"));
+        next.commit();
+        assertComplete(next);
+        next.assertEnded();
     }
 
     /** What S3A's magic committer takes for a file, with the record of the upload. */
