@@ -24,6 +24,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.locks.LockSupport;
 
 /** What the file system has below the work path of an attempt. */
 class AttemptFilesTest {
@@ -148,7 +149,10 @@ class AttemptFilesTest {
     /** Who closes first decides, and both threads are told of it. */
     @Test
     void anAbortAndACloseAgree() throws Exception {
-        for (int number = 0; number < 30; number++) {
+        long began = System.nanoTime();
+        attempt.write("first", "text");
+        long longest = 2 * (System.nanoTime() - began);
+        for (int number = 0; number < 40; number++) {
             String name = "part-" + number;
             FSDataOutputStream out = attempt.create(name);
             out.writeBytes("text");
@@ -165,7 +169,7 @@ class AttemptFilesTest {
                             });
             closing.start();
             begun.await();
-            Thread.sleep(0, number * 100_000 / 3);
+            LockSupport.parkNanos(longest * number / 40);
             boolean isClosed = out.abort().alreadyClosed();
             closing.join();
             assertEquals(isClosed, fs.exists(attempt.path(name)), name);

@@ -59,6 +59,22 @@ class StoreCommits {
         assertEquals(Map.of("part-0", "zero"), job.files());
     }
 
+    /** The second abort is as that of another process. */
+    @Test
+    void anAbortOfAnAttemptIsRepeated() throws IOException {
+        TestJob job = job("job-kept", "one").setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        attempt.write("part-0", "zero");
+        assertThrows(IOException.class, attempt::abort);
+        assertTrue(TaskAttempts.find(attempt.workPath()).isEmpty());
+        assertEquals(1, Sessions.below(job.out).size());
+        attempt.abort();
+        assertEquals(0, Sessions.below(job.out).size());
+        job.commit();
+        assertEquals(Map.of(), job.files());
+        job.assertEnded();
+    }
+
     /** A job of three files, whose driver fails to publish one of them. */
     private static TestJob begun(String directory) throws IOException {
         TestJob job = job(directory, "one").setUp();
