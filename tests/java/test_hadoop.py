@@ -38,6 +38,8 @@ FAULTS = [
     {"operation": "PutObject", "action": UNAVAILABLE, "key_prefix": "job-stuck/__tidegate_one/tasks/", "times": 2},
     {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-cut/part-1", "times": 2},
     {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-left/part-1", "times": 2},
+    {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-master/part-1", "times": 2},
+    {"operation": "AbortMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-kept/part-0", "times": 2},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt-read"},
 ]
 LATE = {"operation": "CopyObject|UploadPartCopy", "action": {"delay_ms": 5000}}
@@ -163,7 +165,7 @@ def test_contracts(compiled, reached):
 def test_faults_requests_and_the_guide(compiled, reached):
     store, env = reached
     results = list(results_of(store, env, "-Dtest=Store*", "-Dsurefire.failIfNoSpecifiedTests=false"))
-    assert len(results) == 31 and all(result == "passed" for *_, result in results), results
+    assert len(results) == 33 and all(result == "passed" for *_, result in results), results
 
 
 def test_the_guide_is_short():

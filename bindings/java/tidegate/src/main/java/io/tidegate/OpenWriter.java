@@ -29,6 +29,7 @@ abstract sealed class OpenWriter implements AutoCloseable permits Writer, TaskWr
     private volatile PublishingStream stream;
     private volatile long position;
     private volatile boolean hasEnded;
+    private volatile boolean isFinished;
 
     /**
      * The writer that a native method has opened.
@@ -216,6 +217,16 @@ abstract sealed class OpenWriter implements AutoCloseable permits Writer, TaskWr
     /** Fails this result if the writer is garbage collected before it has ended. */
     void failIfCollected(CompletableFuture<?> result) {
         handle.failIfFreed(result);
+    }
+
+    /** Whether {@code finish} has succeeded, perhaps while another thread called {@link #abort}. */
+    public boolean isFinished() {
+        return isFinished;
+    }
+
+    void finished() {
+        isFinished = true;
+        ended();
     }
 
     /** Whether it was finished, prepared, aborted or closed: there is nothing left to end. */

@@ -44,7 +44,7 @@ public final class TaskWriter extends OpenWriter {
                 () -> {
                     passOn();
                     Call.await(handle, Native::finishTaskFile);
-                    ended();
+                    finished();
                     return null;
                 });
     }

@@ -150,7 +150,7 @@ public final class Writer extends OpenWriter {
                 () -> {
                     passOn();
                     ObjectInfo object = ObjectInfo.of(Call.await(handle, Native::finish));
-                    ended();
+                    finished();
                     return object;
                 });
     }

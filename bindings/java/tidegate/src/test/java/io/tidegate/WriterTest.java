@@ -56,7 +56,9 @@ class WriterTest {
             stream.write('c');
             writer.asChannel().write(ByteBuffer.wrap(new byte[] {'d'}));
             stream.write('e');
+            assertFalse(writer.isFinished());
             writer.finish();
+            assertTrue(writer.isFinished());
         }
         assertEquals("abcde", new String(store.get("order"), StandardCharsets.UTF_8));
     }
@@ -81,6 +83,7 @@ class WriterTest {
             writer.abort();
             writer.abort();
             fails(Kind.CLOSED, writer::finish);
+            assertFalse(writer.isFinished());
         }
         Tidegate.shared().waitForAborts(LONG);
         assertArrayEquals(new byte[] {1}, store.get("discard"));

@@ -70,7 +70,6 @@ final class AttemptFiles {
         private final TaskAttempts.Attempt attempt;
         private final String key;
         private final TaskWriter writer;
-        private volatile boolean isAborted;
 
         AttemptFile(TaskAttempts.Attempt attempt, String key, TaskWriter writer) {
             this.attempt = attempt;
@@ -85,13 +84,17 @@ final class AttemptFiles {
 
         @Override
         public void abort() throws IOException {
-            isAborted = true;
             writer.abort();
         }
 
         @Override
+        public boolean isFinished() {
+            return writer.isFinished();
+        }
+
+        @Override
         public void closed() {
-            if (!isAborted) {
+            if (isFinished()) {
                 long now = System.currentTimeMillis();
                 attempt.closed().put(key, new TaskAttempts.ClosedFile(writer.position(), now));
             }

@@ -11,11 +11,16 @@ import org.slf4j.LoggerFactory;
 
 import java.io.IOException;
 import java.io.OutputStream;
+import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /** Opens files for writing. */
 final class Creation {
     private static final Logger LOG = LoggerFactory.getLogger(Creation.class);
+
+    /** How the directory begins in which Spark has the files of partitions that are elsewhere. */
+    private static final String SPARK_STAGING = ".spark-staging-";
 
     private final Tree tree;
 
@@ -30,28 +35,57 @@ final class Creation {
      * @param attributes options of this write, which count more than those of the settings
      * @throws FileAlreadyExistsException if there is a directory, or the path must have nothing and
      *     has a file
-     * @throws PathIOException if the path does not have the file that is to be replaced
+     * @throws PathIOException if the path does not have the file that is to be replaced; and if the
+     *     file would be visible in the output directory of a task attempt of this process, as no
+     *     part of the job
      */
     TidegateOutputStream.Target open(
             ObjectPath at, WriteCondition condition, Map<String, String> attributes)
             throws IOException {
+        Optional<WorkPath> attempt = TaskAttempts.beside(at);
+        if (attempt.isPresent()) {
+            checkHidden(at, attempt.get());
+        }
         if (tree.directory(at).isPresent()) {
             throw new FileAlreadyExistsException(at.path() + " is a directory");
         }
-        TaskAttempts.beside(at)
-                .ifPresent(
-                        attempt ->
-                                LOG.warn(
-                                        "{} is written while a task of a job is under way in the"
-                                            + " directory, and not in its work path {}: the file is"
-                                            + " visible when it is closed, and no part of the job",
-                                        at.path(),
-                                        attempt.path()));
         Options options = conditional(at, condition, options(at, attributes));
         try {
             return new Published(at.store().writer(at.key(), options));
         } catch (IOException e) {
             throw Failures.of(at.path(), e);
+        }
+    }
+
+    /**
+     * Refuses a file that a task writes past the committer: readers would see it at once, also of a
+     * task that is run again or a job that fails. Readers of tables pass over names that begin with
+     * {@code .} or {@code _}.
+     */
+    private static void checkHidden(ObjectPath at, WorkPath attempt) throws PathIOException {
+        List<String> names = attempt.names(at);
+        if (names.stream().noneMatch(name -> name.startsWith(".") || name.startsWith("_"))) {
+            throw new PathIOException(
+                    at.path().toString(),
+                    "the task attempt of "
+                            + attempt.path()
+                            + " is under way, and this file is not in its work path: it would be"
+                            + " visible when it is closed, and no part of the job. Spark writes so"
+                            + " unless the setting spark.sql.sources.commitProtocolClass is"
+                            + " org.apache.spark.internal.io.cloud.PathOutputCommitProtocol");
+        }
+        if (names.get(0).startsWith(SPARK_STAGING)) {
+            LOG.warn(
+                    "{} is no part of the job: Spark writes it for a partition that has a location"
+                        + " of its own, and renames it when the job is committed. TidegateCommitter"
+                        + " does not cover such tables",
+                    at.path());
+        } else {
+            LOG.warn(
+                    "{} is written while the task attempt of {} is under way, and not in its work"
+                            + " path: the file is there when it is closed, and no part of the job",
+                    at.path(),
+                    attempt.path());
         }
     }
 
@@ -74,6 +108,11 @@ final class Creation {
         @Override
         public void abort() throws IOException {
             writer.abort();
+        }
+
+        @Override
+        public boolean isFinished() {
+            return writer.isFinished();
         }
     }
 

@@ -35,9 +35,9 @@ final class TaskAttempts {
      */
     record ClosedFile(long length, long time) {}
 
-    /** Adds an attempt, unless the attempt is there. */
+    /** Adds an attempt, in place of what an earlier setup of it has left. */
     static void add(WorkPath path, TaskAttempt attempt) {
-        ATTEMPTS.putIfAbsent(path, new Attempt(attempt, new ConcurrentSkipListMap<>()));
+        ATTEMPTS.put(path, new Attempt(attempt, new ConcurrentSkipListMap<>()));
     }
 
     static Optional<Attempt> find(WorkPath path) {

@@ -28,6 +28,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -41,7 +42,8 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>Driver and tasks have the same job if they have the same output directory and id: the setting
  * {@code fs.tidegate.committer.job_id}, else the one that Spark gives to a write, else the id that
- * MapReduce gives to a job.
+ * MapReduce gives to a job. If there is none of them, {@link #setupJob} makes one, and puts it into
+ * the settings of its context, from which Spark makes those of the tasks.
  */
 public final class TidegateCommitter extends PathOutputCommitter implements StreamCapabilities {
     private static final Logger LOG = LoggerFactory.getLogger(TidegateCommitter.class);
@@ -51,6 +53,9 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     static final String ROLL_FORWARD = Settings.name(Settings.ROLL_FORWARD);
 
     private static final String SPARK_JOB_ID = "spark.sql.sources.writeJobUUID";
+
+    /** Where a bucket has the intents of its sets, by their pointers: {@code docs/PENDING.md}. */
+    private static final String INTENTS = ".tidegate/manifests/";
 
     private final ObjectPath out;
     private final Path workPath;
@@ -67,18 +72,29 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         }
         FileSystem fs = out.getFileSystem(context.getConfiguration());
         if (!(fs instanceof TidegateFileSystem ours)) {
-            String setting = "fs." + fs.getScheme() + ".impl";
-            throw new PathIOException(
-                    out.toString(),
-                    "TidegateCommitter commits files of TidegateFileSystem, and this is a path of "
-                            + fs.getClass().getName()
-                            + ": set "
-                            + setting
-                            + " to "
-                            + TidegateFileSystem.class.getName());
+            throw foreign(out, fs);
         }
         this.out = ours.locate(out);
         workPath = workPath(context).path();
+    }
+
+    private static PathIOException foreign(Path out, FileSystem fs) {
+        String ours = TidegateFileSystem.class.getName();
+        String theirs = fs.getClass().getName();
+        String why =
+                theirs.equals(ours)
+                        ? "two class loaders have TidegateFileSystem: put the jar of"
+                              + " tidegate-hadoop into one place, the class path of the JVM, which"
+                              + " is spark.driver.extraClassPath and spark.executor.extraClassPath"
+                              + " in Spark, and not among the jars of the job too"
+                        : "TidegateCommitter commits files of TidegateFileSystem, and this is a"
+                                + " path of "
+                                + theirs
+                                + ": set fs."
+                                + fs.getScheme()
+                                + ".impl to "
+                                + ours;
+        return new PathIOException(out.toString(), why);
     }
 
     @Override
@@ -128,14 +144,18 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     // The driver.
 
     /**
-     * {@inheritDoc} May be repeated while the job is open.
+     * {@inheritDoc} May be repeated, also once the commit was begun or the job is complete: so does
+     * the next master of MapReduce when one has died in {@link #commitJob}. Attempts are refused
+     * then.
      *
-     * @throws IOException if a job of this id was committed or given up before
+     * @throws IOException if a job of this id was given up before
      */
     @Override
     public void setupJob(JobContext context) throws IOException {
+        identify(context);
         JobSettings settings = settings(context.getConfiguration());
-        for (FoundJob earlier : withJob(context, job -> job.setUp(settings))) {
+        List<FoundJob> earlierJobs = withJob(context, job -> setUp(job, settings));
+        for (FoundJob earlier : earlierJobs) {
             if (earlier.failure().isPresent()) {
                 LOG.warn(
                         "{}: the earlier job {} could not be brought to its end",
@@ -148,22 +168,82 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         }
     }
 
+    /**
+     * Gives the job an id, whatever its settings get later. Spark hands over a job that MapReduce
+     * knows nothing of, and some of its versions name the write only afterwards.
+     */
+    private static void identify(JobContext context) {
+        Configuration conf = context.getConfiguration();
+        boolean isNamed =
+                context.getJobID() != null
+                        || List.of(JOB_ID, SPARK_JOB_ID).stream()
+                                .anyMatch(name -> !conf.getTrimmed(name, "").isEmpty());
+        if (!isNamed) {
+            conf.set(JOB_ID, UUID.randomUUID().toString());
+        }
+    }
+
+    private List<FoundJob> setUp(Job job, JobSettings settings) throws IOException {
+        try {
+            List<FoundJob> earlier = job.setUp(settings);
+            LOG.info("{}: job {} is set up", out.path(), job.id());
+            return earlier;
+        } catch (TidegateException e) {
+            if (e.kind() != TidegateException.Kind.CLOSED || !isPublishing(job)) {
+                throw e;
+            }
+            LOG.warn(
+                    "{}: job {} was begun to be published before, or is complete: its commit can be"
+                            + " repeated, and it takes no more files",
+                    out.path(),
+                    job.id());
+            return List.of();
+        }
+    }
+
+    /** Whether the commit of a job was begun, or is complete. Looks, and changes nothing. */
+    private boolean isPublishing(Job job) throws IOException {
+        if (Job.lastCompleted(job.out()).equals(Optional.of(job.id()))) {
+            return true;
+        }
+        String pointer = out.prefix() + WorkPath.pointer(job.id());
+        return isThere(INTENTS + pointer) || isThere(pointer);
+    }
+
+    private boolean isThere(String key) throws IOException {
+        try {
+            out.store().stat(key);
+            return true;
+        } catch (TidegateException e) {
+            if (e.kind() == TidegateException.Kind.NOT_FOUND) {
+                return false;
+            }
+            throw e;
+        }
+    }
+
+    private static boolean hasSuccessMarker(Configuration conf) {
+        return conf.getBoolean(FileOutputCommitter.SUCCESSFUL_JOB_OUTPUT_DIR_MARKER, true);
+    }
+
     private static JobSettings settings(Configuration conf) throws IOException {
         JobSettings settings =
                 JobSettings.defaults()
-                        .withSuccessMarker(
-                                conf.getBoolean(
-                                        FileOutputCommitter.SUCCESSFUL_JOB_OUTPUT_DIR_MARKER, true))
+                        .withSuccessMarker(hasSuccessMarker(conf))
                         .withRollForwardEarlier(conf.getBoolean(ROLL_FORWARD, false));
         if (conf.getTrimmed(LIFETIME, "").isEmpty()) {
             return settings;
         }
+        long seconds;
         try {
-            long seconds = conf.getTimeDuration(LIFETIME, 0, TimeUnit.SECONDS);
-            return settings.withLifetime(Duration.ofSeconds(seconds));
+            seconds = conf.getTimeDuration(LIFETIME, 0, TimeUnit.SECONDS);
         } catch (IllegalArgumentException e) {
             throw new IOException(LIFETIME + " is no time such as 12h: " + conf.get(LIFETIME), e);
         }
+        if (seconds < 1) {
+            throw new IOException(LIFETIME + " is less than a second: " + conf.get(LIFETIME));
+        }
+        return settings.withLifetime(Duration.ofSeconds(seconds));
     }
 
     /**
@@ -189,24 +269,25 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
      */
     @Override
     public void abortJob(JobContext context, JobStatus.State state) throws IOException {
+        String id = jobId(context);
         JobAbort aborted;
         try {
-            aborted = withJob(context, Job::abort);
+            aborted = uninterrupted(() -> withJob(context, Job::abort));
         } catch (IOException e) {
             if (!isOver(e)) {
                 throw e;
             }
-            LOG.info("{}: there is nothing of job {}", out.path(), jobId(context));
-            TaskAttempts.removeAll(out.path(), jobId(context));
+            LOG.info("{}: there is nothing of job {}", out.path(), id);
             return;
+        } finally {
+            TaskAttempts.removeAll(out.path(), id);
         }
-        TaskAttempts.removeAll(out.path(), jobId(context));
         if (aborted instanceof JobAbort.Begun) {
             LOG.warn(
                     "{}: job {} was begun to be published, and nothing of it is given up: `tidegate"
                             + " commit --job {}` completes it",
                     out.path(),
-                    jobId(context),
+                    id,
                     out.store().within(out.key()).location());
             return;
         }
@@ -215,7 +296,7 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         } else if (aborted instanceof JobAbort.Removed removed) {
             warn(removed.unreadable());
         }
-        LOG.info("{}: job {} is given up: {}", out.path(), jobId(context), aborted);
+        LOG.info("{}: job {} is given up: {}", out.path(), id, aborted);
     }
 
     /** Whether a failure says that there is nothing of the job. */
@@ -234,17 +315,24 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         }
     }
 
-    /** True: every process may repeat {@link #commitJob}. */
+    /**
+     * Whether every process may repeat {@link #commitJob}: if there is a {@code _SUCCESS}, by which
+     * it knows that the job is complete.
+     */
     @Override
     public boolean isCommitJobRepeatable(JobContext context) {
+        return hasSuccessMarker(context.getConfiguration());
+    }
+
+    /** True: the store has the files of the tasks that were committed. */
+    @Override
+    public boolean isRecoverySupported(JobContext context) {
         return true;
     }
 
-    /** False: a second driver runs all tasks again. */
+    /** Does nothing: the commit of the job finds the files of the task. */
     @Override
-    public boolean isRecoverySupported(JobContext context) {
-        return false;
-    }
+    public void recoverTask(TaskAttemptContext context) {}
 
     // The tasks.
 
@@ -292,20 +380,57 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         TaskAttempts.remove(path);
     }
 
-    /** Gives the attempt up, of whatever process it is. May be repeated. */
+    /** Gives the attempt up, of whatever process it is, also when interrupted. May be repeated. */
     @Override
     public void abortTask(TaskAttemptContext context) throws IOException {
         WorkPath path = workPath(context);
         Optional<TaskAttempts.Attempt> here = TaskAttempts.find(path);
-        AttemptAbort aborted =
-                withJob(
-                        context,
-                        job ->
-                                here.isPresent()
-                                        ? here.get().attempt().abort()
-                                        : job.abortAttempt(path.task(), path.attempt()));
-        TaskAttempts.remove(path);
-        LOG.debug("{}: {}", path.path(), aborted);
+        AttemptAbort aborted;
+        try {
+            aborted =
+                    uninterrupted(
+                            () ->
+                                    withJob(
+                                            context,
+                                            job ->
+                                                    here.isPresent()
+                                                            ? here.get().attempt().abort()
+                                                            : job.abortAttempt(
+                                                                    path.task(), path.attempt())));
+        } finally {
+            TaskAttempts.remove(path);
+        }
+        if (aborted instanceof AttemptAbort.LeftToJob) {
+            LOG.warn(
+                    "{}: the attempt was committed before it was given up: a driver that commits"
+                            + " the job now may still publish it",
+                    path.path());
+        } else if (aborted instanceof AttemptAbort.JobBegun) {
+            LOG.warn(
+                    "{}: the attempt is not given up, because the job is being published, perhaps"
+                            + " with its files",
+                    path.path());
+        } else {
+            LOG.debug("{}: {}", path.path(), aborted);
+        }
+    }
+
+    private interface Abort<T> {
+        T run() throws IOException;
+    }
+
+    /**
+     * No call of an interrupted thread would begin, and Spark interrupts a task before the abort.
+     */
+    private static <T> T uninterrupted(Abort<T> abort) throws IOException {
+        boolean isInterrupted = Thread.interrupted();
+        try {
+            return abort.run();
+        } finally {
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
     }
 
     /** None: Spark then refuses to overwrite single partitions. */

@@ -35,8 +35,11 @@ final class TidegateOutputStream extends OutputStream
         /** The stream, whose close publishes the file or hands it to the attempt. */
         OutputStream stream();
 
-        /** Discards the file, unless it was closed. */
+        /** Discards the file, unless the stream was closed. */
         void abort() throws IOException;
+
+        /** Whether the close has succeeded, perhaps before an {@code abort} of another thread. */
+        boolean isFinished();
 
         /** The stream was closed without a failure, perhaps after an {@code abort}. */
         default void closed() {}
@@ -104,9 +107,9 @@ final class TidegateOutputStream extends OutputStream
         }
         try {
             target.abort();
-            return new Aborted(false, null);
+            return new Aborted(target.isFinished(), null);
         } catch (IOException e) {
-            return new Aborted(false, Failures.of(path, e));
+            return new Aborted(target.isFinished(), Failures.of(path, e));
         }
     }
 

@@ -2,6 +2,7 @@ package io.tidegate.hadoop;
 
 import org.apache.hadoop.fs.Path;
 
+import java.util.List;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -22,6 +23,11 @@ record WorkPath(Path out, String job, String task, String attempt) {
         return new Path(out, WORK + job + "/files/" + task + "/" + attempt);
     }
 
+    /** The pointer of the set of files that the commit of a job publishes, below {@link #out}. */
+    static String pointer(String job) {
+        return WORK + job + "/commit.json";
+    }
+
     /**
      * A place in a work path.
      *
@@ -40,13 +46,22 @@ record WorkPath(Path out, String job, String task, String attempt) {
         }
     }
 
+    private String directory() {
+        return out.isRoot() ? "/" : out.toUri().getPath() + "/";
+    }
+
     /** Whether a path is below the output directory. */
     boolean isBeside(ObjectPath file) {
-        String directory = out.isRoot() ? "/" : out.toUri().getPath() + "/";
         Path path = file.path();
-        return path.toUri().getPath().startsWith(directory)
+        return path.toUri().getPath().startsWith(directory())
                 && path.toUri().getScheme().equals(out.toUri().getScheme())
                 && path.toUri().getAuthority().equals(out.toUri().getAuthority());
+    }
+
+    /** The names of a file below the output directory. */
+    List<String> names(ObjectPath file) {
+        String below = file.path().toUri().getPath().substring(directory().length());
+        return List.of(below.split("/", -1));
     }
 
     /** The place of the path in a work path, if it is in one. */

@@ -23,6 +23,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.locks.LockSupport;
 
 /** What the file system has below the work path of an attempt. */
 class AttemptFilesTest {
@@ -128,15 +130,54 @@ class AttemptFilesTest {
         assertThrows(PathIOException.class, () -> attempt.create("part-1"));
     }
 
-    /** Spark writes so without the committer's protocol, and the log warns of that. */
+    /** Spark writes so without the committer's protocol. */
     @Test
-    void aFileBesideTheWorkPathIsKnown() throws IOException {
-        TidegateFileSystem ours = (TidegateFileSystem) fs;
-        Path path = new Path(job.out, "a/part-0");
-        assertEquals(attempt.workPath(), TaskAttempts.beside(ours.locate(path)).orElseThrow());
-        assertTrue(TaskAttempts.beside(ours.locate(job.out.suffix("2/part-0"))).isEmpty());
+    void aFileBesideTheWorkPathIsRefused() throws IOException {
+        for (String name : List.of("part-0", "a/part-0")) {
+            Path path = new Path(job.out, name);
+            refused("spark.sql.sources.commitProtocolClass", () -> fs.create(path));
+            refused("commitProtocolClass", () -> fs.createFile(path).recursive().build());
+        }
+        for (String name : List.of("_metadata", ".spark-staging-1/part-0", "a/.part-0.crc")) {
+            TestStore.write(fs, new Path(job.out, name), "text");
+        }
+        TestStore.write(fs, job.out.suffix("2/part-0"), "text");
         attempt.abort();
-        assertTrue(TaskAttempts.beside(ours.locate(path)).isEmpty());
+        TestStore.write(fs, new Path(job.out, "part-0"), "text");
+    }
+
+    /** Who closes first decides, and both threads are told of it. */
+    @Test
+    void anAbortAndACloseAgree() throws Exception {
+        long began = System.nanoTime();
+        attempt.write("first", "text");
+        long longest = 2 * (System.nanoTime() - began);
+        for (int number = 0; number < 40; number++) {
+            String name = "part-" + number;
+            FSDataOutputStream out = attempt.create(name);
+            out.writeBytes("text");
+            CountDownLatch begun = new CountDownLatch(1);
+            Thread closing =
+                    new Thread(
+                            () -> {
+                                begun.countDown();
+                                try {
+                                    out.close();
+                                } catch (IOException e) {
+                                    // The abort was first.
+                                }
+                            });
+            closing.start();
+            begun.await();
+            LockSupport.parkNanos(longest * number / 40);
+            boolean isClosed = out.abort().alreadyClosed();
+            closing.join();
+            assertEquals(isClosed, fs.exists(attempt.path(name)), name);
+        }
+        int closed = fs.listStatus(attempt.committer.getWorkPath()).length;
+        attempt.commit();
+        job.commit();
+        assertEquals(closed, job.files().size());
     }
 
     @Test

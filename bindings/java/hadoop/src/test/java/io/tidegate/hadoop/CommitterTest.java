@@ -3,11 +3,15 @@ package io.tidegate.hadoop;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.tidegate.TidegateException;
+
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIOException;
 import org.apache.hadoop.io.NullWritable;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.mapreduce.OutputCommitter;
@@ -15,7 +19,9 @@ import org.apache.hadoop.mapreduce.RecordWriter;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 import org.apache.hadoop.mapreduce.lib.output.TextOutputFormat;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -31,6 +37,40 @@ import java.util.concurrent.Future;
 class CommitterTest {
     private final TestJob job = new TestJob();
 
+    @AfterEach
+    void nothingIsLeft() throws IOException {
+        job.assertEnded();
+    }
+
+    /** The library refuses, and says that what it was asked of is over. */
+    private static void assertClosed(Executable work) {
+        TidegateException refused = assertThrows(TidegateException.class, work);
+        assertEquals(TidegateException.Kind.CLOSED, refused.kind(), refused.getMessage());
+    }
+
+    /** Carries out work with the flag of an interrupt, which stays. */
+    private static void interrupted(Executable work) throws Throwable {
+        Thread.currentThread().interrupt();
+        try {
+            work.execute();
+        } finally {
+            assertTrue(Thread.interrupted());
+        }
+    }
+
+    /** The sessions that {@link TestJob#assertEnded} looks for are those of the attempts. */
+    @Test
+    void anAttemptHasASessionOfEachFile() throws IOException {
+        job.setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        attempt.write("part-0", "zero");
+        if (job.out.toUri().getScheme().equals("s3a")) {
+            String key = job.out.toUri().getPath().substring(1) + "/part-0";
+            assertEquals(List.of(key), Sessions.below(job.out));
+        }
+        job.abort();
+    }
+
     @Test
     void nothingIsVisibleBeforeTheCommitOfTheJob() throws IOException {
         job.setUp();
@@ -41,7 +81,7 @@ class CommitterTest {
         job.commit();
         assertEquals(Map.of("part-0", "zero", "part-1", "one"), job.files());
         assertTrue(job.hasSuccess());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -56,7 +96,7 @@ class CommitterTest {
         first.commit();
         job.commit();
         assertEquals(Map.of("part-0", "first", "only-first", "first"), job.files());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -67,7 +107,7 @@ class CommitterTest {
         job.attempt(1, 0).write("part-1", "never");
         job.commit();
         assertEquals(Map.of("part-0", "fast"), job.files());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -99,11 +139,11 @@ class CommitterTest {
             assertThrows(IOException.class, open::close);
         }
         zombie.write("part-2", "zombie");
-        assertThrows(IOException.class, zombie::commit);
-        assertFalse(job.hasWorkPath());
+        assertClosed(zombie::commit);
+        job.assertEnded();
         zombie.abort();
         assertEquals(Map.of("part-0", "zero"), job.files());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -121,9 +161,14 @@ class CommitterTest {
         job.setUp();
         TestJob.Attempt attempt = job.attempt(0, 0);
         attempt.write("part-0", "zero");
+        TaskAttempts.Attempt here = TaskAttempts.find(attempt.workPath()).orElseThrow();
         attempt.abort();
         attempt.abort();
-        assertThrows(IOException.class, attempt::commit);
+        assertThrows(PathIOException.class, attempt::commit);
+        TaskAttempts.add(attempt.workPath(), here.attempt());
+        assertClosed(attempt::commit);
+        assertClosed(() -> attempt.create("part-2"));
+        TaskAttempts.remove(attempt.workPath());
         assertThrows(IOException.class, () -> attempt.write("part-1", "one"));
         job.committed(1, "part-1", "one");
         job.commit();
@@ -136,12 +181,59 @@ class CommitterTest {
         job.setUp();
         TestJob.Attempt attempt = job.attempt(0, 0);
         attempt.write("part-0", "zero");
+        TaskAttempts.Attempt here = TaskAttempts.find(attempt.workPath()).orElseThrow();
         TaskAttempts.remove(attempt.workPath());
         job.new Attempt(0, 0).abort();
+        TaskAttempts.add(attempt.workPath(), here.attempt());
+        assertClosed(attempt::commit);
         job.committed(1, "part-1", "one");
         assertThrows(IOException.class, () -> job.attempt(0, 0).commit());
         job.commit();
         assertEquals(Map.of("part-1", "one"), job.files());
+    }
+
+    /** As Spark does, which interrupts a task before it aborts it. */
+    @Test
+    void anAttemptThatWasInterruptedIsAborted() throws Throwable {
+        job.setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        attempt.write("part-0", "zero");
+        attempt.create("part-1").write(1);
+        TaskAttempts.Attempt here = TaskAttempts.find(attempt.workPath()).orElseThrow();
+        interrupted(attempt::abort);
+        assertTrue(TaskAttempts.find(attempt.workPath()).isEmpty());
+        TaskAttempts.add(attempt.workPath(), here.attempt());
+        assertClosed(attempt::commit);
+        job.committed(1, "part-1", "one");
+        job.commit();
+        assertEquals(Map.of("part-1", "one"), job.files());
+    }
+
+    @Test
+    void aSetupOfAnAttemptReplacesAnEarlierOne() throws IOException {
+        job.setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        TaskAttempts.Attempt here = TaskAttempts.find(attempt.workPath()).orElseThrow();
+        attempt.committer.setupTask(attempt.context);
+        assertNotSame(here, TaskAttempts.find(attempt.workPath()).orElseThrow());
+        attempt.write("part-0", "zero");
+        attempt.commit();
+        job.commit();
+        assertEquals(Map.of("part-0", "zero"), job.files());
+    }
+
+    @Test
+    void aJobWhoseCommitWasInterruptedIsAborted() throws Throwable {
+        job.setUp();
+        job.committed(0, "part-0", "zero");
+        job.attempt(1, 0).write("part-1", "one");
+        interrupted(
+                () -> {
+                    assertThrows(InterruptedIOException.class, job::commit);
+                    job.abort();
+                });
+        job.assertEnded();
+        assertEquals(Map.of(), job.files());
     }
 
     @Test
@@ -151,7 +243,7 @@ class CommitterTest {
         TestJob.Attempt late = job.attempt(1, 0);
         late.write("part-1", "one");
         job.abort();
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
         assertThrows(IOException.class, late::commit);
         assertThrows(IOException.class, job::commit);
         assertEquals(Map.of(), job.files());
@@ -164,7 +256,7 @@ class CommitterTest {
         job.setUp();
         job.abort();
         job.abort();
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -189,7 +281,7 @@ class CommitterTest {
         other.committed(1, "part-2", "two");
         other.commit();
         assertEquals(Map.of("part-0", "zero", "part-1", "one", "part-2", "two"), job.files());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -198,13 +290,14 @@ class CommitterTest {
         job.attempt(0, 0).commit();
         job.commit();
         assertTrue(job.hasSuccess());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
     void thereIsNoSuccessMarkerIfASettingSaysSo() throws IOException {
         TestJob quiet =
                 new TestJob(job.out, FileOutputCommitter.SUCCESSFUL_JOB_OUTPUT_DIR_MARKER, "false");
+        assertFalse(quiet.driver().isCommitJobRepeatable(quiet.context()));
         quiet.setUp();
         quiet.committed(0, "part-0", "zero");
         quiet.commit();
@@ -313,7 +406,7 @@ class CommitterTest {
         assertEquals(Map.of(), job.files());
         job.commit();
         assertEquals(expected, job.files());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test

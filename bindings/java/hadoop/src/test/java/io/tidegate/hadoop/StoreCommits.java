@@ -45,7 +45,7 @@ class StoreCommits {
         attempt.commit();
         job.commit();
         assertEquals(Map.of("other", "text"), job.files());
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -57,6 +57,22 @@ class StoreCommits {
         attempt.commit();
         job.commit();
         assertEquals(Map.of("part-0", "zero"), job.files());
+    }
+
+    /** The second abort is as that of another process. */
+    @Test
+    void anAbortOfAnAttemptIsRepeated() throws IOException {
+        TestJob job = job("job-kept", "one").setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        attempt.write("part-0", "zero");
+        assertThrows(IOException.class, attempt::abort);
+        assertTrue(TaskAttempts.find(attempt.workPath()).isEmpty());
+        assertEquals(1, Sessions.below(job.out).size());
+        attempt.abort();
+        assertEquals(0, Sessions.below(job.out).size());
+        job.commit();
+        assertEquals(Map.of(), job.files());
+        job.assertEnded();
     }
 
     /** A job of three files, whose driver fails to publish one of them. */
@@ -84,7 +100,7 @@ class StoreCommits {
         job.abort();
         job.commit();
         assertComplete(job);
-        assertFalse(job.hasWorkPath());
+        job.assertEnded();
     }
 
     @Test
@@ -97,6 +113,21 @@ class StoreCommits {
         next.committed(0, "part-3", "text 3");
         next.commit();
         assertEquals(4, left.files().size());
+    }
+
+    /** A master of MapReduce that has died in the commit: the next one has the tasks' files. */
+    @Test
+    void theNextMasterCompletesWhatWasBegun() throws IOException {
+        begun("job-master");
+        TestJob next = job("job-master", "one").setUp();
+        assertTrue(next.driver().isRecoverySupported(next.context()));
+        for (int task = 0; task < 3; task++) {
+            next.driver().recoverTask(next.context(task, 0));
+        }
+        assertThrows(IOException.class, () -> next.committed(3, "part-3", "text 3"));
+        next.commit();
+        assertComplete(next);
+        next.assertEnded();
     }
 
     /** What S3A's magic committer takes for a file, with the record of the upload. */

@@ -1,5 +1,8 @@
 package io.tidegate.hadoop;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
@@ -21,6 +24,7 @@ import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -156,6 +160,12 @@ final class TestJob {
     /** Whether the job, or another one of the directory, has left something in a work path. */
     boolean hasWorkPath() throws IOException {
         return !all(true).isEmpty();
+    }
+
+    /** Nothing is left of the job, and of others of the directory, but what they have published. */
+    void assertEnded() throws IOException {
+        assertFalse(hasWorkPath());
+        assertEquals(List.of(), Sessions.below(out));
     }
 
     boolean hasSuccess() throws IOException {

@@ -28,6 +28,7 @@ import java.io.DataOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.io.OutputStream;
 import java.util.HexFormat;
 
 /** What is published, and when. */
@@ -81,6 +82,35 @@ class WritingTest {
         out.close();
         assertTrue(out.abort().alreadyClosed());
         assertTrue(fs.exists(path));
+    }
+
+    /** What no test can time: another thread has finished the file while this one aborts it. */
+    private static final class FinishedByItsAbort implements TidegateOutputStream.Target {
+        private boolean isFinished;
+
+        @Override
+        public OutputStream stream() {
+            return OutputStream.nullOutputStream();
+        }
+
+        @Override
+        public void abort() {
+            isFinished = true;
+        }
+
+        @Override
+        public boolean isFinished() {
+            return isFinished;
+        }
+    }
+
+    @Test
+    void anAbortThatComesTooLateSaysSo() throws IOException {
+        TidegateOutputStream.Target target = new FinishedByItsAbort();
+        try (TidegateOutputStream out =
+                new TidegateOutputStream(path, target, TidegateOutputStream.Sync.REFUSED)) {
+            assertTrue(out.abort().alreadyClosed());
+        }
     }
 
     @Test
