@@ -138,7 +138,7 @@ class CommitterTest {
         } else {
             assertThrows(IOException.class, open::close);
         }
-        zombie.write("part-2", "zombie");
+        assertThrows(IOException.class, () -> zombie.write("part-2", "zombie"));
         assertClosed(zombie::commit);
         job.assertEnded();
         zombie.abort();
@@ -372,7 +372,7 @@ class CommitterTest {
     }
 
     @Test
-    void aFileWhoseWriteWasInterruptedDoesNotCount() throws IOException {
+    void anAttemptWithAFileWhoseWriteWasInterruptedIsNotCommitted() throws IOException {
         job.setUp();
         TestJob.Attempt attempt = job.attempt(0, 0);
         FSDataOutputStream out = attempt.create("part-0");
@@ -383,9 +383,11 @@ class CommitterTest {
         assertThrows(IOException.class, out::close);
         assertThrows(IOException.class, out::close);
         attempt.write("part-1", "one");
+        assertThrows(IOException.class, attempt::commit);
+        attempt.write("part-0", "zero");
         attempt.commit();
         job.commit();
-        assertEquals(Map.of("part-1", "one"), job.files());
+        assertEquals(Map.of("part-0", "zero", "part-1", "one"), job.files());
     }
 
     @Test
