@@ -43,7 +43,7 @@ pub use abort::JobAbort;
 pub use attempt::{AttemptAbort, TaskAttempt};
 pub use commit::CommittedJob;
 pub use error::JobError;
-pub use roll_forward::{FoundJob, JobOutcome, abandon_unfinished, roll_forward};
+pub use roll_forward::{FoundJob, JobOutcome, abandon_unfinished, give_up_all, roll_forward};
 pub use set_up::SetUpJob;
 pub use success::{SUCCESS, last_completed};
 pub use writer::{FileDiscard, TaskWriter};

@@ -11,7 +11,6 @@ use crate::call::Reply;
 use crate::error::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::pending::lifetime;
-use crate::store::about;
 use crate::wire::{self, Encoder};
 use crate::writer::{OpenWriter, during};
 
@@ -93,6 +92,49 @@ fn attempt_abort(abort: AttemptAbort) -> Reply {
     }))
 }
 
+/// Has the engine carry out `work` on a job of the store's directory.
+///
+/// # Safety
+/// As for [`about`](crate::store::about).
+unsafe fn of_job<F>(env: *mut JNIEnv, store: i64, token: i64, id: jbyteArray, work: impl FnOnce(Job) -> F)
+where
+    F: Future<Output = Outcome<Reply>> + Send + 'static,
+{
+    // SAFETY: the caller promises it.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            store.start(token, work(Job::new(&store.store, border::text(env, id)?)?));
+            Ok(())
+        })
+    }
+}
+
+/// Has the engine carry out `work` on a job, with the names of a task and of an attempt.
+///
+/// # Safety
+/// As for [`about`](crate::store::about), with three references.
+unsafe fn of_attempt<F>(
+    env: *mut JNIEnv,
+    store: i64,
+    token: i64,
+    [id, task, attempt]: [jbyteArray; 3],
+    work: impl FnOnce(Job, String, String) -> F,
+) where
+    F: Future<Output = Outcome<Reply>> + Send + 'static,
+{
+    // SAFETY: the caller promises it.
+    unsafe {
+        border::call(env, |env| {
+            let store = Handle::store(store)?;
+            let job = Job::new(&store.store, border::text(env, id)?)?;
+            let (task, attempt) = (border::text(env, task)?, border::text(env, attempt)?);
+            store.start(token, work(job, task, attempt));
+            Ok(())
+        })
+    }
+}
+
 /// Has a store carry out `work` on all jobs of its directory.
 ///
 /// # Safety
@@ -129,7 +171,7 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_checkJob(
     }
 }
 
-/// `Native.setUpJob`: gives the earlier jobs that were rolled forward.
+/// `Native.setUpJob`: gives the jobs that were brought to their end.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_io_tidegate_Native_setUpJob(
     env: *mut JNIEnv,
@@ -140,15 +182,17 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_setUpJob(
     lifetime_millis: i64,
     has_success_marker: jboolean,
     rolls_forward: jboolean,
+    completes_begun: jboolean,
 ) {
     let given: Option<Duration> = lifetime(lifetime_millis);
     // SAFETY: as above.
     unsafe {
-        about(env, store, token, id, move |store, id| async move {
-            let mut set_up = Job::new(&store, id)?
+        of_job(env, store, token, id, move |job| async move {
+            let mut set_up = job
                 .set_up()
                 .success_marker(has_success_marker)
-                .roll_forward_earlier(rolls_forward);
+                .roll_forward_earlier(rolls_forward)
+                .complete_begun(completes_begun);
             if let Some(lifetime) = given {
                 set_up = set_up.lifetime(lifetime);
             }
@@ -170,15 +214,9 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_beginAttempt(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let job = Job::new(&store.store, border::text(env, id)?)?;
-            let (task, attempt) = (border::text(env, task)?, border::text(env, attempt)?);
-            store.start(token, async move {
-                let attempt = job.attempt(&task, &attempt).await?;
-                Ok(Reply::number(Handle::Attempt(attempt.into()).into_java()))
-            });
-            Ok(())
+        of_attempt(env, store, token, [id, task, attempt], |job, task, attempt| async move {
+            let attempt = job.attempt(&task, &attempt).await?;
+            Ok(Reply::number(Handle::Attempt(attempt.into()).into_java()))
         })
     }
 }
@@ -196,12 +234,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abortAttempt(
 ) {
     // SAFETY: as above.
     unsafe {
-        border::call(env, |env| {
-            let store = Handle::store(store)?;
-            let job = Job::new(&store.store, border::text(env, id)?)?;
-            let (task, attempt) = (border::text(env, task)?, border::text(env, attempt)?);
-            store.start(token, async move { Ok(attempt_abort(job.abort_attempt(&task, &attempt).await?)) });
-            Ok(())
+        of_attempt(env, store, token, [id, task, attempt], |job, task, attempt| async move {
+            Ok(attempt_abort(job.abort_attempt(&task, &attempt).await?))
         })
     }
 }
@@ -217,8 +251,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_commitJob(
 ) {
     // SAFETY: as above.
     unsafe {
-        about(env, store, token, id, |store, id| async move {
-            let committed = Job::new(&store, id)?.commit().await?;
+        of_job(env, store, token, id, |job| async move {
+            let committed = job.commit().await?;
             Ok(Reply::bytes(wire::encoded(|to| encode_committed(&committed, to))))
         })
     }
@@ -235,8 +269,8 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abortJob(
 ) {
     // SAFETY: as above.
     unsafe {
-        about(env, store, token, id, |store, id| async move {
-            let abort = Job::new(&store, id)?.abort().await?;
+        of_job(env, store, token, id, |job| async move {
+            let abort = job.abort().await?;
             Ok(Reply::bytes(wire::encoded(|to| encode_abort(&abort, to))))
         })
     }
@@ -264,6 +298,18 @@ pub unsafe extern "system" fn Java_io_tidegate_Native_abandonUnfinishedJobs(
 ) {
     // SAFETY: as above.
     unsafe { all(env, store, token, |out| async move { Ok(found(job::abandon_unfinished(&out).await?)) }) }
+}
+
+/// `Native.giveUpAllJobs`: gives the jobs of a directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_io_tidegate_Native_giveUpAllJobs(
+    env: *mut JNIEnv,
+    _: jclass,
+    store: i64,
+    token: i64,
+) {
+    // SAFETY: as above.
+    unsafe { all(env, store, token, |out| async move { Ok(found(job::give_up_all(&out).await?)) }) }
 }
 
 /// `Native.lastCompletedJob`: gives an id, or no bytes.

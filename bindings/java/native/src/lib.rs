@@ -30,7 +30,7 @@ mod wire;
 mod writer;
 
 /// The version of what `Native` and this library agree on: a class of another version refuses this library.
-const ABI: i32 = 3;
+const ABI: i32 = 4;
 
 /// `Native.abi`.
 #[unsafe(no_mangle)]

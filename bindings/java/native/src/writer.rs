@@ -137,8 +137,8 @@ impl OpenWriter {
         Reply { value: Handle::Writer(Arc::new(open)).into_java(), ..Reply::bytes(position) }
     }
 
-    /// The caller wants no file: a task attempt goes on without it. If the file has failed, that takes an abort: a `try (…)`
-    /// closes the writer after any failure.
+    /// Tells the task attempt that the caller does not want this file. After a failure only an abort says so, because a
+    /// `try (…)` closes the writer then, too.
     fn discard_file(&self, also_failed: bool) {
         let is_whole = *self.state() == State::Whole && !self.is_lost.load(Ordering::Acquire);
         if let Some(file) = self.discarder.as_ref().filter(|_| also_failed || is_whole) {

@@ -5,9 +5,9 @@ use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use tidegate::ErrorKind;
 use tidegate::store::SetProgress;
 use tidegate::upload::WriterBuilder;
+use tidegate::{ErrorKind, Object};
 
 use super::clean_up::EndedUploads;
 use super::record::{AttemptState, TaskFile, TaskManifest, UploadState};
@@ -98,7 +98,8 @@ impl Job {
         if state.is_some_and(|state| state != AttemptState::GivenUp) {
             return Ok(AttemptAbort::LeftToJob);
         }
-        let ended = self.end_below(&self.attempt_records(task, attempt), &HashSet::new()).await?;
+        let records = self.attempt_records(task, attempt);
+        let ended = self.end_below(&records, &HashSet::new(), &HashSet::new()).await?;
         match ended.unreadable.first() {
             None => Ok(AttemptAbort::Abandoned(ended.abandoned)),
             Some(key) => {
@@ -110,27 +111,35 @@ impl Job {
 
     /// Marks an attempt as given up.
     async fn mark(&self, task: &str, attempt: &str) -> Result<AttemptState> {
-        let (written, manifest) = self.withdraw(task, attempt).await?;
+        let (written, state) = self.withdraw(task, attempt).await?;
         // The end of the job may have removed the work path before the mark was written.
         if let Some(mark) = written
-            && manifest.state == AttemptState::GivenUp
+            && state == AttemptState::GivenUp
             && self.state().await? != JobState::Open
         {
             self.remove_unchanged(&self.manifest_key(task, attempt), &mark).await?;
         }
-        Ok(manifest.state)
+        Ok(state)
     }
 
-    /// Abandons the uploads of the records whose keys begin with `prefix`, but for those in `kept`, and removes these records.
-    async fn end_below(&self, prefix: &str, kept: &HashSet<String>) -> Result<EndedUploads> {
-        let mut records = self.list(prefix).await?;
-        records.retain(|record| !kept.contains(&record.key));
-        let ended = self.end_recorded(&records).await?;
-        let stays = |key: &String| {
-            ended.unreadable.contains(key) || ended.opening.iter().any(|(record, _)| record.key == *key)
+    /// Abandons the uploads of the records whose keys begin with `prefix`, and removes these records. Those of the records in
+    /// `done` are abandoned already; those in `kept` stay, with their records.
+    async fn end_below(
+        &self,
+        prefix: &str,
+        done: &HashSet<String>,
+        kept: &HashSet<String>,
+    ) -> Result<EndedUploads> {
+        let mut listed = self.list(prefix).await?;
+        listed.retain(|record| !kept.contains(&record.key));
+        let (done, due): (Vec<_>, Vec<_>) = listed.into_iter().partition(|record| done.contains(&record.key));
+        let ended = self.end_recorded(&due).await?;
+        let stays = |record: &&Object| {
+            ended.unreadable.contains(&record.key)
+                || ended.opening.iter().any(|(opening, _)| opening.key == record.key)
         };
-        let keys: Vec<_> = records.into_iter().map(|record| record.key).filter(|key| !stays(key)).collect();
-        self.store.delete_many(keys).await.into_result()?;
+        let over = due.iter().filter(|record| !stays(record)).chain(&done);
+        self.store.delete_many(over.map(|record| record.key.clone())).await.into_result()?;
         Ok(ended)
     }
 
@@ -206,7 +215,7 @@ impl TaskAttempt {
         }
     }
 
-    /// Fails, and removes the record, if the job is over.
+    /// Fails if the job is over, and removes the file's record then.
     async fn check_open(&self, open: &OpenFile) -> Result {
         let checked = self.job.check_not_ended().await;
         if checked.is_err() {
@@ -227,8 +236,8 @@ impl TaskAttempt {
     /// # Errors
     /// [`ErrorKind::Closed`] if the job is over, or becomes so meanwhile, or the attempt was given up: then this attempt's
     /// uploads are abandoned, and it leaves nothing behind. Those of an attempt that was committed before it was given up are
-    /// left to the end of the job. [`ErrorKind::InvalidInput`] if a file is open, or if the writer of one was lost before it was
-    /// closed, or failed ([`TaskWriter`]): nothing has changed. [`ErrorKind::TooLarge`] if the files are more than a driver
+    /// left to the end of the job. [`ErrorKind::InvalidInput`] while the job goes on, if a file is open, or if the writer of one
+    /// was lost before it was closed, or failed ([`TaskWriter`]): nothing has changed. [`ErrorKind::TooLarge`] if the files are more than a driver
     /// reads ([`Job::commit`]). Otherwise those of the store: repeat it.
     pub async fn commit(&self) -> Result {
         let (files, missing) = self.files.closed();
@@ -249,17 +258,17 @@ impl TaskAttempt {
                 self.job.refused(ErrorKind::Closed, "the job was over when the attempt was committed before");
             return self.end_late(&manifest, over).await;
         }
-        let (_, there) = self.job.hand_in(manifest.clone()).await?;
-        if there.state != AttemptState::Committed {
-            return self.end_given_up(there.state).await;
+        let state = self.job.hand_in(&manifest).await?;
+        if state != AttemptState::Committed {
+            return self.end_given_up(state).await;
         }
-        match self.job.refusal(self.job.state().await?) {
-            None => Ok(()),
-            Some(over) => self.end_late(&manifest, over).await,
+        match self.job.require_open(self.job.state().await?) {
+            Ok(()) => Ok(()),
+            Err(over) => self.end_late(&manifest, over).await,
         }
     }
 
-    /// Why the attempt is not committed without a file; first ends what it has if the job is over.
+    /// The error of a commit that misses a file. If the job is over, the uploads of the attempt are ended first.
     async fn refuse_without(&self, missing: &Missing, others: &TaskManifest) -> JobError {
         let (key, message) = match missing {
             Missing::Open(key) => {
@@ -269,9 +278,8 @@ impl TaskAttempt {
                 (key, "the file was not closed: write it again, abort its writer, or begin another attempt")
             }
         };
-        if matches!(missing, Missing::Failed(_))
-            && let Ok(state) = self.job.state().await
-            && let Some(over) = self.job.refusal(state)
+        if let Ok(state) = self.job.state().await
+            && let Err(over) = self.job.require_open(state)
             && let Err(over) = self.end_late(others, over).await
         {
             return over;
@@ -297,12 +305,12 @@ impl TaskAttempt {
     async fn end_late(&self, manifest: &TaskManifest, over: JobError) -> Result {
         self.is_over.store(true, Ordering::Release);
         let (job, files) = (&self.job, &manifest.files);
-        let mut in_set = HashSet::new();
+        let (mut done, mut in_set) = (HashSet::new(), HashSet::new());
         if !files.is_empty() {
             let set = job.store.manifest(&job.pointer(), files.iter().map(|file| file.pending.clone()))?;
             // Claims the pointer, so that no driver begins a set with these uploads meanwhile.
             match job.store.abandon_all(&set).await {
-                Ok(()) => {}
+                Ok(()) => done.extend(files.iter().map(|file| file.record.clone())),
                 Err(error) if error.kind() == ErrorKind::Closed => {
                     if let SetProgress::Begun(begun) = job.store.find_set(&job.pointer()).await? {
                         let tokens = begun.tokens();
@@ -314,11 +322,13 @@ impl TaskAttempt {
                     if in_set.len() + published == files.len() {
                         return Ok(());
                     }
+                    let others = files.iter().filter(|file| !in_set.contains(&file.record));
+                    done.extend(others.map(|file| file.record.clone()));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        job.end_below(&self.records(), &in_set).await?;
+        job.end_below(&self.records(), &done, &in_set).await?;
         let key = job.manifest_key(&self.task, &self.attempt);
         if let Some((object, there)) = job.read_manifest(&key).await?
             && there.state == AttemptState::Committed
@@ -333,7 +343,7 @@ impl TaskAttempt {
     async fn end_given_up(&self, state: AttemptState) -> Result {
         // A driver may be publishing what was committed before.
         if state == AttemptState::GivenUp {
-            self.job.end_below(&self.records(), &HashSet::new()).await?;
+            self.job.end_below(&self.records(), &HashSet::new(), &HashSet::new()).await?;
         }
         let message =
             format!("attempt {} of task {} was given up: begin another one", self.attempt, self.task);

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use tidegate::{Entry, ErrorKind, Store};
 
 use super::work_path::{JobState, WORK_PATH};
-use super::{CommittedJob, Job, JobAbort, Result};
+use super::{CommittedJob, Job, JobAbort, JobError, Result};
 
 /// A job of an output directory, and what was done with it.
 #[derive(Debug)]
@@ -65,6 +65,31 @@ pub async fn abandon_unfinished(out: &Store) -> Result<Vec<FoundJob>> {
     Ok(found)
 }
 
+/// Gives up every job of `out`, whose directory is to be removed, unless one of them is begun: then gives up none.
+///
+/// # Cancellation
+/// Any job may be anywhere on its way: repeat it.
+///
+/// # Errors
+/// [`ErrorKind::Closed`] if a job is begun: it has to be completed first. Otherwise those of the store.
+pub async fn give_up_all(out: &Store) -> Result<Vec<FoundJob>> {
+    let jobs = jobs(out).await?;
+    for job in &jobs {
+        if job.state().await? == JobState::Begun {
+            return Err(job.is_begun());
+        }
+    }
+    let mut found = Vec::new();
+    for job in jobs {
+        match job.give_up().await? {
+            Some(JobOutcome::Ended(JobAbort::Begun)) => return Err(job.is_begun()),
+            Some(outcome) => found.push(FoundJob { id: job.id, outcome: Ok(outcome) }),
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
 /// The jobs that have a work path below `out`.
 async fn jobs(out: &Store) -> Result<Vec<Job>> {
     let entries: Vec<Entry> = out.list(WORK_PATH).recursive(false).try_collect().await?;
@@ -85,6 +110,14 @@ impl Job {
                 ended => Ok(ended),
             },
         }
+    }
+
+    fn is_begun(&self) -> JobError {
+        let message = format!(
+            "the job has begun to publish: `tidegate commit --job {}` completes it",
+            self.store.location()
+        );
+        self.refused(ErrorKind::Closed, message)
     }
 
     async fn complete(&self) -> Result<Option<JobOutcome>> {

@@ -8,12 +8,12 @@ use tidegate::ErrorKind;
 use tidegate::store::SetProgress;
 
 use super::work_path::{JobState, Settings};
-use super::{FoundJob, Job, JobError, Result, roll_forward};
+use super::{FoundJob, Job, JobError, JobOutcome, Result, roll_forward};
 
 /// The longest lifetime that every store grants.
 const SIX_DAYS: Duration = Duration::from_secs(6 * 86_400);
 
-/// Sets up a job; from [`Job::set_up`]. Awaited, it writes the settings and returns the earlier jobs that it rolled forward.
+/// Sets up a job; from [`Job::set_up`]. Awaited, it writes the settings and returns the jobs that it brought to their end.
 #[derive(Debug)]
 #[must_use = "nothing is written before it is awaited"]
 pub struct SetUpJob {
@@ -21,6 +21,7 @@ pub struct SetUpJob {
     lifetime: Duration,
     success_marker: bool,
     rolls_forward: bool,
+    completes_begun: bool,
 }
 
 impl Job {
@@ -34,7 +35,13 @@ impl Job {
     /// [`ErrorKind::InvalidInput`] if `job.json` is another program's. Otherwise those of the store, and with
     /// [`roll_forward_earlier`](SetUpJob::roll_forward_earlier) those of the listing.
     pub fn set_up(&self) -> SetUpJob {
-        SetUpJob { job: self.clone(), lifetime: SIX_DAYS, success_marker: true, rolls_forward: false }
+        SetUpJob {
+            job: self.clone(),
+            lifetime: SIX_DAYS,
+            success_marker: true,
+            rolls_forward: false,
+            completes_begun: false,
+        }
     }
 }
 
@@ -62,8 +69,17 @@ impl SetUpJob {
         self
     }
 
+    /// Whether a job of this id that was begun, or is complete, is brought to its end; such a job is refused by default.
+    /// Awaiting this then returns the job among the others, as committed, and writes no settings: the job takes no more files,
+    /// and its commit can be repeated. For a driver that begins again after a crash, and does not know how far the one before
+    /// was.
+    pub fn complete_begun(mut self, is_completed: bool) -> Self {
+        self.completes_begun = is_completed;
+        self
+    }
+
     async fn run(self) -> Result<Vec<FoundJob>> {
-        let Self { job, lifetime, success_marker, rolls_forward } = self;
+        let Self { job, lifetime, success_marker, rolls_forward, completes_begun } = self;
         let mut earlier = Vec::new();
         if rolls_forward {
             earlier = match roll_forward(&job.store).await {
@@ -78,6 +94,7 @@ impl SetUpJob {
             Err(error) if job.has_no_directory(&error) => {}
             Err(error) => return Err(error),
             Ok(SetProgress::NotBegun) if job.read_success().await?.is_none() => {}
+            Ok(_) if completes_begun => return job.completed(earlier).await,
             Ok(_) => return over("a job of this id was committed before: each job has an id of its own"),
         }
         let settings = Settings::new(&job.id, lifetime, success_marker);
@@ -86,6 +103,7 @@ impl SetUpJob {
             Ok(_) => Ok(earlier),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match job.state().await? {
                 JobState::Open => Ok(earlier),
+                JobState::Begun if completes_begun => job.completed(earlier).await,
                 _ => over("a job of this id was committed or given up before: each job has an id of its own"),
             },
             Err(error) => Err(error.into()),
@@ -103,6 +121,13 @@ impl IntoFuture for SetUpJob {
 }
 
 impl Job {
+    /// Completes the job; returns it behind the earlier ones.
+    async fn completed(&self, mut earlier: Vec<FoundJob>) -> Result<Vec<FoundJob>> {
+        let outcome = Ok(JobOutcome::Committed(self.commit().await?));
+        earlier.push(FoundJob { id: self.id.clone(), outcome });
+        Ok(earlier)
+    }
+
     /// Whether the output directory is one of this machine, and does not exist yet.
     fn has_no_directory(&self, error: &JobError) -> bool {
         error.kind() == ErrorKind::NoBucket && self.store.is_local()

@@ -30,7 +30,7 @@ struct File {
 
 #[derive(Debug)]
 enum FileState {
-    /// A writer is at work on it, or is being opened. If `is_missed`, its loss leaves a file that has failed.
+    /// A writer is at work on it, or is being opened. `is_missed`: true if dropping the writer makes the file `Failed`.
     Open {
         is_missed: bool,
     },
@@ -60,7 +60,7 @@ impl Files {
         Some(OpenFile(FileDiscard { files: self.clone(), key: key.to_owned(), record }))
     }
 
-    /// The closed files, and one that is not closed.
+    /// The closed files, and one file, if any, that keeps the attempt from its commit.
     pub(super) fn closed(&self) -> (Vec<TaskFile>, Option<Missing>) {
         let (mut closed, mut missing) = (Vec::new(), None);
         for (key, File { record, state }) in &*self.lock() {
@@ -92,8 +92,8 @@ pub struct FileDiscard {
 }
 
 impl FileDiscard {
-    /// The attempt goes on without the file, also if its writer has failed; while the writer is at work, once it is gone.
-    /// Whatever is left of the upload is abandoned at the end of the attempt or the job.
+    /// Takes the file out of the attempt, which can then be committed. If the file's writer is still at work, the file is taken
+    /// out when the writer is dropped or closed. The end of the attempt or of the job abandons what is left of the upload.
     ///
     /// Does nothing to a file that is closed, or that another writer has written since.
     pub fn discard(&self) {
@@ -139,8 +139,17 @@ impl OpenFile {
         self.0.change(|_| Some(FileState::Open { is_missed: true }));
     }
 
-    fn close(&self, pending: Pending) {
-        self.0.change(|_| Some(FileState::Closed(Box::new(pending))));
+    /// Has the file count; false if it was discarded.
+    fn close(&self, pending: Pending) -> bool {
+        let mut is_closed = false;
+        self.0.change(|state| match state {
+            FileState::Open { is_missed: true } => {
+                is_closed = true;
+                Some(FileState::Closed(Box::new(pending)))
+            }
+            discarded => Some(discarded),
+        });
+        is_closed
     }
 }
 
@@ -213,8 +222,9 @@ impl TaskWriter {
     /// As after an error.
     ///
     /// # Errors
-    /// Those of [`Writer::prepare`] and of writing the record. [`ErrorKind::Closed`] once the job's lifetime is over. The
-    /// attempt is not committed before the key is written again; the end of the attempt or of the job abandons the upload.
+    /// The errors of [`Writer::prepare`] and of writing the record; [`ErrorKind::Closed`] once the job's lifetime is over, or
+    /// if the file was discarded: then the upload is abandoned. After another error the attempt cannot be committed until a file of this key is written again, or
+    /// [discarded](Self::discarder). The end of the attempt or of the job abandons the upload.
     pub async fn close(self) -> Result<Checksum> {
         let Self { job, writer, open, until } = self;
         let lifetime = job.remaining(until)?;
@@ -224,13 +234,16 @@ impl TaskWriter {
             let _ = job.store.abandon(&pending).await;
             return Err(error);
         }
-        let checksum = pending.checksum();
-        open.close(pending);
-        Ok(checksum)
+        if open.close(pending.clone()) {
+            return Ok(pending.checksum());
+        }
+        job.store.abandon(&pending).await?;
+        job.store.delete(open.record()).await?;
+        Err(job.refused_object(ErrorKind::Closed, pending.key(), "the file was discarded before it was closed"))
     }
 
-    /// Discards the file and waits until the store has released the upload. The attempt goes on without the file, also after
-    /// an error.
+    /// Discards the file, and waits until the store has released the upload. The attempt can be committed without the file,
+    /// also if this fails.
     ///
     /// # Errors
     /// Those of [`Writer::abort`]; the end of the attempt or of the job abandons the upload then.

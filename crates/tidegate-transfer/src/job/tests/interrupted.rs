@@ -115,6 +115,68 @@ async fn a_driver_that_dies_anywhere_is_rolled_forward_or_its_job_given_up() -> 
 }
 
 #[tokio::test]
+async fn a_driver_that_begins_again_completes_what_the_one_before_has_begun() -> Result {
+    let (mut open, mut begun) = (0, 0);
+    for steps in 0.. {
+        let bucket = two_tasks().await;
+        let ended = bucket.process(steps).live(async |out| job(&out).commit().await).await;
+        let (out, when) = (bucket.immortal().out, format!("after {steps} steps"));
+        let refused = job(&out).set_up().await.err().map(|error| error.kind());
+        let is_begun = refused.is_some();
+        assert_eq!(refused, is_begun.then_some(ErrorKind::Closed), "{when}");
+        *if is_begun { &mut begun } else { &mut open } += 1;
+        let found = job(&out).set_up().complete_begun(true).await?;
+        if let [found] = &found[..] {
+            assert_eq!(found.id, job(&out).id(), "{when}");
+            assert!(matches!(&found.outcome, Ok(JobOutcome::Committed(done)) if done.objects == 3), "{when}");
+            expect_all(&bucket, &when).await;
+        }
+        assert_eq!(found.len(), usize::from(is_begun), "{when}");
+        assert_eq!(job(&out).commit().await?.objects, 3, "{when}");
+        expect_all(&bucket, &when).await;
+        if ended.is_some() {
+            break;
+        }
+    }
+    assert!(open > 10 && begun > 20, "{open} before the intent, {begun} after");
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_jobs_of_a_directory_are_given_up_or_none() -> Result {
+    let (mut given_up, mut kept) = (0, 0);
+    for steps in 0.. {
+        let bucket = two_tasks().await;
+        let out = bucket.immortal().out;
+        let other = Job::new(&out, "b")?;
+        other.set_up().await?;
+        let attempt = other.attempt("t", "t-0").await?;
+        attempt.writer("other", |options| options).await?.close().await?;
+        attempt.commit().await?;
+        let ended = bucket.process(steps).live(async |out| job(&out).commit().await).await;
+        let when = format!("after {steps} steps");
+        match give_up_all(&out).await {
+            Ok(found) => {
+                assert!(found.iter().any(|found| found.id == "b"), "{when}");
+                expect_nothing_left(&bucket, &when).await;
+                given_up += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Closed, "{when}");
+                assert_eq!(job(&out).commit().await?.objects, 3, "{when}");
+                assert_eq!(other.commit().await?.objects, 1, "{when}");
+                kept += 1;
+            }
+        }
+        if ended.is_some() {
+            break;
+        }
+    }
+    assert!(given_up > 10 && kept > 10, "{given_up} given up, {kept} kept");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_abort_that_dies_anywhere_is_repeated() -> Result {
     for steps in 0.. {
         let bucket = two_tasks().await;

@@ -27,25 +27,22 @@ impl Store {
         Ok(intent.as_ref().is_some_and(is_ours) || self.pointer_of(manifest).await? == PointerState::Ours)
     }
 
-    /// Checks the uploads of a set whose intent this process has just written. If one cannot be published, and none is,
-    /// removes the intent: the set is not begun.
-    pub(super) async fn check_again(&self, manifest: &Manifest, intent: &Intent) -> Result<()> {
+    /// Checks the uploads of a set once more, after its intent was written. If an upload can't be published, and none is
+    /// published yet, removes the intent that this process has written: then the set is not begun.
+    pub(super) async fn check_again(&self, manifest: &Manifest, written: Option<&Intent>) -> Result<()> {
         let checked = self.check_each(manifest).await;
         if !checked.iter().any(is_refused) {
             return Ok(());
         }
         let Err(error) = self.confirm(manifest, checked).await else { return Ok(()) };
-        if !is_final(&error) {
-            return Err(error);
-        }
+        let Some(intent) = written.filter(|_| is_final(&error)) else { return Err(error) };
         // Another process may publish uploads of the set as soon as it has read the intent.
         let asks: Vec<_> =
             manifest.pending().iter().map(|each| crate::upload::is_published(self.context(), each)).collect();
         let published: Vec<Result<bool>> = stream::iter(asks).buffered(AT_ONCE).collect().await;
-        if published.into_iter().collect::<Result<Vec<_>>>()?.contains(&true) {
-            return Err(error);
+        if !published.into_iter().collect::<Result<Vec<_>>>()?.contains(&true) {
+            self.remove_intent(intent).await?;
         }
-        self.remove_intent(intent).await?;
         Err(error)
     }
 

@@ -73,7 +73,8 @@ public final class Job {
      * Sets the job up, before its first attempt. May be repeated while the job is open; the first
      * settings stay. After an interrupt they are written or not: repeat it.
      *
-     * @return the earlier jobs that were rolled forward: {@link JobSettings#withRollForwardEarlier}
+     * @return the jobs that were brought to their end: {@link JobSettings#withRollForwardEarlier},
+     *     {@link JobSettings#withCompleteBegun}
      * @throws TidegateException of kind {@code CLOSED} if a job of this id was committed or given
      *     up and is not removed yet; {@code INVALID_INPUT} if its settings are another program's
      */
@@ -88,7 +89,8 @@ public final class Job {
                                         encodedId,
                                         lifetimeMillis,
                                         settings.hasSuccessMarker(),
-                                        settings.rollsForward())));
+                                        settings.rollsForward(),
+                                        settings.completesBegun())));
     }
 
     /**
@@ -185,6 +187,17 @@ public final class Job {
      */
     public static List<FoundJob> abandonUnfinished(Store out) throws IOException {
         return FoundJob.all(Call.await(out.handle(), Native::abandonUnfinishedJobs));
+    }
+
+    /**
+     * Gives up every job of a directory that is to be removed, unless one of them is begun: then
+     * gives up none. May be repeated.
+     *
+     * @throws TidegateException of kind {@code CLOSED} if a job is begun: it has to be completed
+     *     first
+     */
+    public static List<FoundJob> giveUpAll(Store out) throws IOException {
+        return FoundJob.all(Call.await(out.handle(), Native::giveUpAllJobs));
     }
 
     /**

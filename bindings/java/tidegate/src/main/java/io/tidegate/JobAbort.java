@@ -5,13 +5,18 @@ import java.util.List;
 /** What {@link Job#abort} has done. */
 public sealed interface JobAbort {
     /**
+     * The keys of records that could not be read, and are removed. If there are uploads of theirs,
+     * sweeps end them.
+     */
+    List<String> unreadable();
+
+    /**
      * Nothing of the job is published any more, and its work path is gone.
      *
      * @param uploads how many uploads are abandoned
      * @param visible how many files had been published before, and stay: of a set that {@link
      *     Store#abandonSet} has ended
-     * @param unreadable the keys of records that could not be read, and are removed; if there are
-     *     uploads of theirs, sweeps end them
+     * @param unreadable as of {@link JobAbort#unreadable}
      */
     record Abandoned(long uploads, long visible, List<String> unreadable) implements JobAbort {
         /** Keeps a copy of the list. */
@@ -24,13 +29,18 @@ public sealed interface JobAbort {
      * The job's commit was begun, or completed meanwhile: nothing is abandoned. {@link Job#commit}
      * or {@link Job#rollForward} brings the job to its end.
      */
-    record Begun() implements JobAbort {}
+    record Begun() implements JobAbort {
+        @Override
+        public List<String> unreadable() {
+            return List.of();
+        }
+    }
 
     /**
      * The job was over, completed or given up: what a late attempt had left is removed.
      *
      * @param uploads how many uploads are abandoned
-     * @param unreadable as of {@link Abandoned}
+     * @param unreadable as of {@link JobAbort#unreadable}
      */
     record Removed(long uploads, List<String> unreadable) implements JobAbort {
         /** Keeps a copy of the list. */

@@ -8,21 +8,30 @@ import java.util.Objects;
  * ones.
  */
 public final class JobSettings {
-    private static final JobSettings DEFAULTS = new JobSettings(null, true, false);
+    private static final JobSettings DEFAULTS = new JobSettings(null, true, false, false);
 
     /** Null for the lifetime that the library chooses. */
     private final Duration lifetime;
 
     private final boolean hasSuccessMarker;
     private final boolean rollsForward;
+    private final boolean completesBegun;
 
-    private JobSettings(Duration lifetime, boolean hasSuccessMarker, boolean rollsForward) {
+    private JobSettings(
+            Duration lifetime,
+            boolean hasSuccessMarker,
+            boolean rollsForward,
+            boolean completesBegun) {
         this.lifetime = lifetime;
         this.hasSuccessMarker = hasSuccessMarker;
         this.rollsForward = rollsForward;
+        this.completesBegun = completesBegun;
     }
 
-    /** Six days, with {@code _SUCCESS}, and earlier jobs are left alone. */
+    /**
+     * Six days, with {@code _SUCCESS}, and earlier jobs are left alone. A job of this id was not
+     * committed.
+     */
     public static JobSettings defaults() {
         return DEFAULTS;
     }
@@ -34,7 +43,8 @@ public final class JobSettings {
      * refuses a file that the store may end before.
      */
     public JobSettings withLifetime(Duration lifetime) {
-        return new JobSettings(Objects.requireNonNull(lifetime), hasSuccessMarker, rollsForward);
+        return new JobSettings(
+                Objects.requireNonNull(lifetime), hasSuccessMarker, rollsForward, completesBegun);
     }
 
     /**
@@ -42,7 +52,7 @@ public final class JobSettings {
      * the end fails with {@link TidegateException.Kind#NOT_FOUND}.
      */
     public JobSettings withSuccessMarker(boolean isWritten) {
-        return new JobSettings(lifetime, isWritten, rollsForward);
+        return new JobSettings(lifetime, isWritten, rollsForward, completesBegun);
     }
 
     /**
@@ -51,7 +61,17 @@ public final class JobSettings {
      * one.
      */
     public JobSettings withRollForwardEarlier(boolean rollsForward) {
-        return new JobSettings(lifetime, hasSuccessMarker, rollsForward);
+        return new JobSettings(lifetime, hasSuccessMarker, rollsForward, completesBegun);
+    }
+
+    /**
+     * Whether a job of this id that was begun, or is complete, is brought to its end. {@link
+     * Job#setUp} then returns the job among the others, as committed: it takes no more files, and
+     * its commit can be repeated. For a driver that begins again after a crash, and does not know
+     * how far the one before was.
+     */
+    public JobSettings withCompleteBegun(boolean isCompleted) {
+        return new JobSettings(lifetime, hasSuccessMarker, rollsForward, isCompleted);
     }
 
     long lifetimeMillis() throws TidegateException {
@@ -64,5 +84,9 @@ public final class JobSettings {
 
     boolean rollsForward() {
         return rollsForward;
+    }
+
+    boolean completesBegun() {
+        return completesBegun;
     }
 }

@@ -13,7 +13,7 @@ import java.nio.ByteBuffer;
  */
 final class Native {
     /** What this class expects of the library. It changes with every change of a method here. */
-    static final int ABI = 3;
+    static final int ABI = 4;
 
     private Native() {}
 
@@ -148,7 +148,8 @@ final class Native {
             byte[] id,
             long lifetimeMillis,
             boolean hasSuccessMarker,
-            boolean rollsForward)
+            boolean rollsForward,
+            boolean completesBegun)
             throws TidegateException;
 
     static native void beginAttempt(long store, long token, byte[] id, byte[] task, byte[] attempt)
@@ -164,6 +165,8 @@ final class Native {
     static native void rollForwardJobs(long store, long token) throws TidegateException;
 
     static native void abandonUnfinishedJobs(long store, long token) throws TidegateException;
+
+    static native void giveUpAllJobs(long store, long token) throws TidegateException;
 
     static native void lastCompletedJob(long store, long token) throws TidegateException;
 

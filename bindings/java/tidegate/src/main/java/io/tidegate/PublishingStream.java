@@ -5,7 +5,10 @@ import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.util.Objects;
 
-/** A writer as a stream: single bytes are gathered, and passed on together. */
+/**
+ * A writer as a stream: small writes are gathered, and passed on together. Programs that write rows
+ * make millions of them, and each call of the native library takes as long as the copy of a page.
+ */
 final class PublishingStream extends OutputStream {
     private static final int GATHERED = 8 << 10;
 
@@ -18,29 +21,41 @@ final class PublishingStream extends OutputStream {
 
     @Override
     public void write(int one) throws IOException {
-        publication.checkOpen();
-        if (publication.writer().isJournaled()) {
-            // Durable when this returns.
+        if (hasRoom(1)) {
+            gathered.put((byte) one);
+        } else {
             publication.write(ByteBuffer.wrap(new byte[] {(byte) one}));
-            return;
         }
-        if (!gathered.hasRemaining()) {
-            flush();
-            if (gathered.capacity() == 0) {
-                gathered = ByteBuffer.allocate(GATHERED);
-            }
-        }
-        gathered.put((byte) one);
     }
 
     @Override
     public void write(byte[] bytes, int start, int length) throws IOException {
         Objects.checkFromIndexSize(start, length, bytes.length);
-        flush();
-        publication.write(ByteBuffer.wrap(bytes, start, length));
+        if (hasRoom(length)) {
+            gathered.put(bytes, start, length);
+        } else {
+            flush();
+            publication.write(ByteBuffer.wrap(bytes, start, length));
+        }
     }
 
-    /** Passes on single bytes that were gathered. Publishes nothing. */
+    /** Whether so many bytes are to be gathered. If there is no room, passes on what there is. */
+    private boolean hasRoom(int length) throws IOException {
+        publication.checkOpen();
+        // With a journal, bytes are durable when a write returns.
+        if (length >= GATHERED || publication.writer().isJournaled()) {
+            return false;
+        }
+        if (gathered.remaining() < length) {
+            flush();
+            if (gathered.capacity() == 0) {
+                gathered = ByteBuffer.allocate(GATHERED);
+            }
+        }
+        return true;
+    }
+
+    /** Passes on what was gathered. Publishes nothing. */
     @Override
     public void flush() throws IOException {
         if (gathered.position() > 0) {

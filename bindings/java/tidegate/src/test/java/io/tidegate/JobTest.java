@@ -186,6 +186,7 @@ class JobTest {
         fails(Kind.UNCERTAIN, job::commit);
         assertEquals(new JobAbort.Begun(), job.abort());
         assertEquals(new AttemptAbort.JobBegun(), loser.abort());
+        fails(Kind.CLOSED, () -> Job.giveUpAll(out));
         assertFalse(out.exists("0"));
         JobSettings settings =
                 JobSettings.defaults()
@@ -200,6 +201,10 @@ class JobTest {
         assertTrue(earlier.get(1).failure().isEmpty());
         assertTrue(out.exists("0"));
 
+        fails(Kind.CLOSED, job::setUp);
+        FoundJob again = job.setUp(JobSettings.defaults().withCompleteBegun(true)).get(0);
+        assertEquals("begun", again.id());
+        assertTrue(again.outcome() instanceof JobOutcome.Committed);
         assertEquals(1, Job.of(out, "idle").commit().objects());
         Job next = Job.of(out, "next");
         runTask(next, "t0", "t0-0", "2");
@@ -222,6 +227,9 @@ class JobTest {
         assertEquals(new JobOutcome.Ended(ofA), ended.get(0).outcome());
         assertEquals("b", ended.get(1).id());
         assertEquals(2, ended.size());
+        assertEquals(List.of(), keys(out));
+        newJob(out, "c");
+        assertEquals(List.of("c"), Job.giveUpAll(out).stream().map(FoundJob::id).toList());
         assertEquals(List.of(), keys(out));
     }
 

@@ -22,6 +22,7 @@ import java.nio.channels.ClosedChannelException;
 import java.nio.channels.WritableByteChannel;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Random;
 
 class WriterTest {
     /** More than a part, so that there is a session. */
@@ -53,7 +54,7 @@ class WriterTest {
             OutputStream stream = writer.asOutputStream();
             stream.write('a');
             writer.write(new byte[] {'b'});
-            stream.write('c');
+            stream.write(new byte[] {'x', 'c', 'x'}, 1, 1);
             writer.asChannel().write(ByteBuffer.wrap(new byte[] {'d'}));
             stream.write('e');
             assertFalse(writer.isFinished());
@@ -186,6 +187,29 @@ class WriterTest {
         assertArrayEquals(LARGE, store.get("channel"));
     }
 
+    /** As programs write rows. The lengths are on both sides of what a stream gathers. */
+    @Test
+    void smallWritesOfAStreamKeepTheirOrder() throws Exception {
+        Store store = Servers.embedded();
+        Random random = new Random(7);
+        Writer writer = store.writer("rows");
+        try (OutputStream stream = writer.asOutputStream()) {
+            for (int at = 0; at < LARGE.length; ) {
+                int length = Math.min(1 << random.nextInt(15), LARGE.length - at);
+                length -= random.nextInt(length);
+                if (length == 1) {
+                    stream.write(LARGE[at]);
+                } else {
+                    stream.write(LARGE, at, length);
+                }
+                at += length;
+                assertTrue(at - writer.position() <= 8192, "too many bytes are gathered");
+            }
+        }
+        assertArrayEquals(LARGE, store.get("rows"));
+        assertEquals(LARGE.length, writer.position());
+    }
+
     @ParameterizedTest
     @MethodSource("io.tidegate.Servers#all")
     void anAbortedStreamPublishesNothing(Store store) throws Exception {
@@ -217,6 +241,7 @@ class WriterTest {
         try (OutputStream stream = writer.asOutputStream()) {
             stream.write(1);
             stream.write(new byte[] {2, 3});
+            assertEquals(3, writer.position());
             assertEquals(3, writer.sync());
         }
         assertArrayEquals(new byte[] {1, 2, 3}, store.get("a"));
