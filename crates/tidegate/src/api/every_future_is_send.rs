@@ -54,6 +54,7 @@ fn pending(
         store().roll_forward("k"),
         store().abandon_all(&set()),
         store().abandon_set("k"),
+        store().end_abandoning("k"),
         store().find_set("k"),
     );
 }

@@ -190,8 +190,8 @@ impl Store {
     ///
     /// A check asks the store whether it has all bytes of an upload, and whether the upload's condition (`create_only`,
     /// `replaces`) holds. Where one fails, nothing is written. All are checked again once the intent is there, because another
-    /// process may have given up uploads before: where a check fails then and nothing is published, the intent is removed.
-    /// At that moment, a process that commits the same set may still publish uploads that were not given up.
+    /// process may have given up uploads before: where a check fails then and nothing is published, the process that has
+    /// written the intent removes it.
     ///
     /// After the future is dropped, or an error that is not of the kinds below, the set may be anywhere on its way: commit it
     /// again, or call [`roll_forward`](Self::roll_forward).
@@ -242,9 +242,7 @@ impl Store {
             let (kind, pointer) = (ErrorKind::AlreadyExists, manifest.pointer());
             return Err(root.of_pointer(kind, Operation::Complete, pointer, message));
         }
-        if let Some(intent) = intent.as_ref().filter(|_| is_new)
-            && let Err(error) = root.check_again(manifest, intent).await
-        {
+        if let Err(error) = root.check_again(manifest, intent.as_ref().filter(|_| is_new)).await {
             return Err(root.with_state(manifest, error).await);
         }
         let objects = match root.commit_each(manifest).await {
@@ -332,6 +330,20 @@ impl Store {
         ended.into_iter().collect()
     }
 
+    /// Ends an [`abandon_all`](Self::abandon_all) that another process has not brought to its end, from the store alone:
+    /// `pointer` is the pointer's key. Unlike that, writes nothing, and does nothing where no set of this pointer is being
+    /// given up.
+    ///
+    /// # Errors
+    /// Those of [`abandon`](Self::abandon): nobody publishes the set until this was repeated.
+    pub async fn end_abandoning(&self, pointer: &str) -> Result<()> {
+        let root = self.with(self.context().root());
+        let intent = root.read_intent(&self.context().prefixed(pointer)).await?;
+        let Some(claim) = intent.filter(|intent| intent.purpose == Purpose::Abandon) else { return Ok(()) };
+        root.end_each(&claim.manifest).await?;
+        root.remove_intent(&claim).await
+    }
+
     /// Ends a set that was begun and cannot be completed, from the store alone: `pointer` is the pointer's key. Gives up
     /// every upload of the set that is not published; what is visible stays. Nobody writes the pointer of this set then,
     /// and another set may have it.
@@ -366,15 +378,7 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        let mut ended = AbandonedSet::default();
-        let each = root.abandon_each(manifest.pending()).await;
-        for (pending, abandoned) in manifest.pending().iter().zip(each) {
-            match abandoned {
-                Ok(()) => ended.abandoned.push(pending.clone()),
-                Err(error) if error.kind() == ErrorKind::Closed => ended.visible.push(pending.clone()),
-                Err(error) => return Err(error),
-            }
-        }
+        let ended = root.end_each(manifest).await?;
         if ended.abandoned.is_empty() {
             if intent.purpose == Purpose::Publish {
                 // Another process has published the last one meanwhile.
@@ -400,6 +404,20 @@ impl Store {
     async fn abandon_each(&self, pending: &[Pending]) -> Vec<Result<()>> {
         let abandons: Vec<_> = pending.iter().map(|pending| self.abandon(pending)).collect();
         stream::iter(abandons).buffered(AT_ONCE).collect().await
+    }
+
+    /// Gives up every upload of a set that is not published.
+    async fn end_each(&self, manifest: &Manifest) -> Result<AbandonedSet> {
+        let mut ended = AbandonedSet::default();
+        let each = self.abandon_each(manifest.pending()).await;
+        for (pending, abandoned) in manifest.pending().iter().zip(each) {
+            match abandoned {
+                Ok(()) => ended.abandoned.push(pending.clone()),
+                Err(error) if error.kind() == ErrorKind::Closed => ended.visible.push(pending.clone()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ended)
     }
 
     /// The error of an upload that cannot be published, with what is known of its set.

@@ -1,3 +1,5 @@
+mod checked_again;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -376,47 +378,6 @@ async fn a_set_is_published_or_given_up_whoever_comes_first() -> Result<()> {
         assert_eq!(own, Vec::<String>::new(), "after {delay} ms");
     }
     assert!(published > 0 && given_up > 0, "{published} {given_up}");
-    Ok(())
-}
-
-/// A process that stalls before it writes an intent, for five seconds.
-#[derive(Debug)]
-struct Stalled;
-
-#[async_trait]
-impl Script for Stalled {
-    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
-        if matches!(&call, Call::Put { key, .. } if key.starts_with(INTENTS)) {
-            sleep(Duration::from_secs(5)).await;
-        }
-        below.send(call).await
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_set_that_was_given_up_between_the_check_and_the_intent_is_not_begun() -> Result<()> {
-    for lost in 1..=3 {
-        let memory = Memory::new("test");
-        let store = process(&Scripted::new(memory.clone(), Slow));
-        let late = process(&Scripted::new(memory, Stalled));
-        // Objects that the set would overwrite are not its own.
-        for key in ["t/0", "t/1", "t/2"] {
-            store.put(key, "older").await?;
-        }
-        let manifest = prepare(&store, 3).await?;
-        let given_up = store.manifest(POINTER, manifest.pending()[..lost].to_vec())?;
-        let abandon = async {
-            sleep(Duration::from_secs(2)).await;
-            store.abandon_all(&given_up).await
-        };
-        let (refused, abandoned) = join(late.commit_all(&manifest), abandon).await;
-        abandoned?;
-        let refused = refused.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::SessionLost);
-        assert!(refused.to_string().contains("the set was not begun"), "{refused}");
-        assert_visible(&store, &["t/0", "t/1", "t/2"]).await?;
-        assert!(matches!(store.find_set(POINTER).await?, SetProgress::NotBegun));
-    }
     Ok(())
 }
 
