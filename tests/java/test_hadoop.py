@@ -36,12 +36,12 @@ FAULTS = [
     {"operation": "GetObject", "action": STALL, "key_prefix": "stalled-read"},
     {"operation": "UploadPart", "action": UNAVAILABLE, "key_prefix": "job-refused/part"},
     {"operation": "PutObject", "action": UNAVAILABLE, "key_prefix": "job-stuck/__tidegate_one/tasks/", "times": 2},
-    {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-cut/part-1", "times": 2},
-    {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-left/part-1", "times": 2},
-    {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-master/part-1", "times": 2},
     {"operation": "AbortMultipartUpload", "action": UNAVAILABLE, "key_prefix": "job-kept/part-0", "times": 2},
     {"operation": "GetObject", "action": {"corrupt_response": {"at": 5}}, "key_prefix": "corrupt-read"},
 ]
+CUT = {"operation": "CompleteMultipartUpload", "action": UNAVAILABLE, "times": 2}
+CUT_JOBS = ("job-cut", "job-left", "job-master", "job-deleted", "job-above/out", "job-beside")
+FAULTS += [{**CUT, "key_prefix": f"{directory}/part-1"} for directory in CUT_JOBS]
 LATE = {"operation": "CopyObject|UploadPartCopy", "action": {"delay_ms": 5000}}
 FAULTS += [{**LATE, "key_prefix": f"{name}-copy/new/0"} for name in ("late", "interrupted", "taken", "across")]
 
@@ -165,7 +165,7 @@ def test_contracts(compiled, reached):
 def test_faults_requests_and_the_guide(compiled, reached):
     store, env = reached
     results = list(results_of(store, env, "-Dtest=Store*", "-Dsurefire.failIfNoSpecifiedTests=false"))
-    assert len(results) == 33 and all(result == "passed" for *_, result in results), results
+    assert len(results) == 36 and all(result == "passed" for *_, result in results), results
 
 
 def test_the_guide_is_short():

@@ -12,12 +12,13 @@ import org.apache.hadoop.util.functional.RemoteIterators;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Optional;
-import java.util.SortedMap;
-import java.util.TreeMap;
 
 /**
  * What a file system has below the work paths of task attempts: the files that this process has
@@ -101,64 +102,79 @@ final class AttemptFiles {
         }
     }
 
-    /** The closed files at or below a place, by their keys. */
-    private static SortedMap<String, TaskAttempts.ClosedFile> closed(WorkPath.Place place) {
-        SortedMap<String, TaskAttempts.ClosedFile> found = new TreeMap<>();
-        Optional<TaskAttempts.Attempt> attempt = TaskAttempts.find(place.in());
-        if (attempt.isPresent()) {
-            found.putAll(attempt.get().closed());
-            found.keySet()
-                    .removeIf(key -> !key.equals(place.key()) && !key.startsWith(place.prefix()));
-        }
-        return found;
+    /** The files that were closed in the attempt of a place. None if this process has none. */
+    private static NavigableMap<String, TaskAttempts.ClosedFile> closed(WorkPath.Place place) {
+        return TaskAttempts.find(place.in())
+                .map(TaskAttempts.Attempt::closed)
+                .orElseGet(Collections::emptyNavigableMap);
+    }
+
+    /** The closed files below a place. A view: only what is looked at takes time. */
+    private static NavigableMap<String, TaskAttempts.ClosedFile> closedBelow(WorkPath.Place place) {
+        NavigableMap<String, TaskAttempts.ClosedFile> closed = closed(place);
+        // What follows a slash follows all keys below.
+        return place.key().isEmpty()
+                ? closed
+                : closed.subMap(place.prefix(), true, place.key() + (char) ('/' + 1), false);
     }
 
     private ObjectStatus status(WorkPath.Place place, TaskAttempts.ClosedFile file) {
         return ObjectStatus.unpublished(place.at(), file.length(), file.time(), facts);
     }
 
+    /** The closed file at a place. */
+    private Optional<ObjectStatus> file(WorkPath.Place place) {
+        return Optional.ofNullable(closed(place).get(place.key())).map(file -> status(place, file));
+    }
+
+    private static boolean isDirectory(WorkPath.Place place) {
+        return place.key().isEmpty() || !closedBelow(place).isEmpty();
+    }
+
     /** The closed file or the directory at a place. The work path itself is always a directory. */
     Optional<ObjectStatus> find(WorkPath.Place place) {
-        SortedMap<String, TaskAttempts.ClosedFile> closed = closed(place);
-        TaskAttempts.ClosedFile file = closed.get(place.key());
-        if (file != null) {
-            return Optional.of(status(place, file));
-        }
-        return place.key().isEmpty() || !closed.isEmpty()
+        Optional<ObjectStatus> file = file(place);
+        return file.isEmpty() && isDirectory(place)
                 ? Optional.of(ObjectStatus.directory(place.at(), null, facts))
-                : Optional.empty();
+                : file;
     }
 
     /** The closed files and the directories in a directory; of a file, the file. */
     RemoteIterator<ObjectStatus> in(WorkPath.Place place) throws IOException {
         Map<String, ObjectStatus> entries = new LinkedHashMap<>();
-        for (Map.Entry<String, TaskAttempts.ClosedFile> file : closed(place).entrySet()) {
-            String key = file.getKey();
-            int end = key.indexOf('/', place.prefix().length());
-            if (key.equals(place.key()) || end < 0) {
-                entries.put(key, status(place.with(key), file.getValue()));
-            } else {
-                String name = key.substring(0, end);
-                Path at = place.with(name).at();
-                entries.putIfAbsent(name, ObjectStatus.directory(at, null, facts));
-            }
-        }
+        closedBelow(place)
+                .forEach(
+                        (key, file) -> {
+                            int end = key.indexOf('/', place.prefix().length());
+                            if (end < 0) {
+                                entries.put(key, status(place.with(key), file));
+                            } else {
+                                String name = key.substring(0, end);
+                                Path at = place.with(name).at();
+                                entries.putIfAbsent(name, ObjectStatus.directory(at, null, facts));
+                            }
+                        });
         return listed(place, entries.values());
     }
 
     /** All closed files below a directory; of a file, the file. */
     RemoteIterator<ObjectStatus> below(WorkPath.Place place) throws IOException {
         List<ObjectStatus> files = new ArrayList<>();
-        closed(place).forEach((key, file) -> files.add(status(place.with(key), file)));
+        closedBelow(place).forEach((key, file) -> files.add(status(place.with(key), file)));
         return listed(place, files);
     }
 
-    private static RemoteIterator<ObjectStatus> listed(
-            WorkPath.Place place, Iterable<ObjectStatus> statuses) throws IOException {
-        if (!place.key().isEmpty() && !statuses.iterator().hasNext()) {
+    /** A file alone, else what is below a directory. */
+    private RemoteIterator<ObjectStatus> listed(
+            WorkPath.Place place, Collection<ObjectStatus> below) throws IOException {
+        Optional<ObjectStatus> file = file(place);
+        if (file.isPresent()) {
+            return RemoteIterators.remoteIteratorFromSingleton(file.get());
+        }
+        if (below.isEmpty() && !place.key().isEmpty()) {
             throw Failures.missing(place.at());
         }
-        return RemoteIterators.remoteIteratorFromIterable(statuses);
+        return RemoteIterators.remoteIteratorFromIterable(below);
     }
 
     /**
@@ -168,7 +184,7 @@ final class AttemptFiles {
      * @throws PathIOException otherwise
      */
     boolean delete(WorkPath.Place place) throws IOException {
-        if (closed(place).isEmpty()) {
+        if (file(place).isEmpty() && closedBelow(place).isEmpty()) {
             return false;
         }
         throw failure(

@@ -19,9 +19,14 @@ final class Counters implements IOStatistics {
         }
     }
 
+    /** One of the counters. Callers that count often keep it. */
+    LongAdder counter(String name) {
+        return counters.get(name);
+    }
+
     /** Adds to one of the counters. */
     void add(String name, long more) {
-        counters.get(name).add(more);
+        counter(name).add(more);
     }
 
     @Override

@@ -37,11 +37,14 @@ final class Creation {
      *     has a file
      * @throws PathIOException if the path does not have the file that is to be replaced; and if the
      *     file would be visible in the output directory of a task attempt of this process, as no
-     *     part of the job
+     *     part of the job; or if the path is in the work path of a job, which the end of the job
+     *     deletes
      */
     TidegateOutputStream.Target open(
             ObjectPath at, WriteCondition condition, Map<String, String> attributes)
             throws IOException {
+        UnfinishedJobs.refuseInside(
+                at, "only its task attempts write here, below files/TASK/ATTEMPT/");
         Optional<WorkPath> attempt = TaskAttempts.beside(at);
         if (attempt.isPresent()) {
             checkHidden(at, attempt.get());

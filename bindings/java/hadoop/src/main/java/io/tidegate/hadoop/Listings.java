@@ -77,10 +77,7 @@ final class Listings {
                 : ObjectStatus.directory(at.path(), null, tree.facts());
     }
 
-    /**
-     * An object of a listing, with its size. The stores that leave sizes out of listings are asked
-     * for it.
-     */
+    /** An object of a listing, with its size. If the listing gave no size, one HEAD asks for it. */
     private static ObjectInfo sized(ObjectPath in, ObjectInfo object) throws IOException {
         if (object.size().isPresent()) {
             return object;

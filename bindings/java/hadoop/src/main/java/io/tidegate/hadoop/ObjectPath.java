@@ -4,6 +4,7 @@ import io.tidegate.Store;
 
 import org.apache.hadoop.fs.Path;
 
+import java.io.IOException;
 import java.util.regex.Pattern;
 
 /**
@@ -27,6 +28,11 @@ record ObjectPath(Bucket bucket, String key) {
     /** How the keys below this directory begin. Its marker has this key. */
     String prefix() {
         return isRoot() ? "" : key + "/";
+    }
+
+    /** This directory as a store of its own: keys are relative to it. */
+    Store directory() throws IOException {
+        return store().within(key);
     }
 
     /** The path of this place. */

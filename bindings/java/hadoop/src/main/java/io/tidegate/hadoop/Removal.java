@@ -17,8 +17,8 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.AbstractMap.SimpleImmutableEntry;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.Iterator;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -47,11 +47,17 @@ final class Removal {
      * @throws PathIsNotEmptyDirectoryException for a directory that is not empty, unless {@code
      *     isRecursive}
      * @throws PathIOException if a job of the directory has begun to publish; nothing is deleted.
-     *     If the job is of a directory below, its work path stays, and all else is deleted
+     *     If the job is of a directory below, what the listing has before its work path may be
+     *     deleted. Also for a part of a work path
      */
     boolean delete(ObjectPath at, boolean isRecursive) throws IOException {
         if (at.isRoot()) {
             return deleteRoot(at, isRecursive);
+        }
+        Optional<WorkPath.OfJob> job = WorkPath.ofJob(at);
+        if (job.isPresent() && !job.get().isWhole()) {
+            UnfinishedJobs.refuseInside(
+                    at, "a delete of the whole work path gives the job up, and it alone");
         }
         if (tree.file(at).isPresent()) {
             deleteObject(at, at.key());
@@ -61,8 +67,12 @@ final class Removal {
                 return false;
             }
             if (isRecursive) {
-                UnfinishedJobs.giveUp(at);
-                deleteTree(at, entries);
+                if (job.isPresent()) {
+                    UnfinishedJobs.giveUp(job.get());
+                } else {
+                    UnfinishedJobs.giveUp(at);
+                }
+                deleteTree(at, entries, job.isPresent() ? job.get().out() : at);
             } else {
                 deleteMarker(at, entries);
             }
@@ -103,25 +113,27 @@ final class Removal {
         }
     }
 
-    /** Deletes what is below a directory, and gives up the jobs that write to directories of it. */
-    private static void deleteTree(ObjectPath at, Entries entries) throws IOException {
-        Set<ObjectPath> outs = new LinkedHashSet<>();
+    /**
+     * Deletes what is below a directory. The jobs of each directory of it are given up before any
+     * of their records is deleted.
+     *
+     * @param done the jobs of this directory are given up
+     */
+    private static void deleteTree(ObjectPath at, Entries entries, ObjectPath done)
+            throws IOException {
+        Set<ObjectPath> outs = new HashSet<>();
+        outs.add(done);
         deleteAll(
                 at,
-                RemoteIterators.filteringRemoteIterator(
+                RemoteIterators.mappingRemoteIterator(
                         entries,
                         entry -> {
-                            Optional<ObjectPath> out = UnfinishedJobs.outOf(at, entry.key());
-                            out.ifPresent(outs::add);
-                            return out.isEmpty();
+                            Optional<WorkPath.OfJob> job = WorkPath.ofJob(at.bucket(), entry.key());
+                            if (job.isPresent() && outs.add(job.get().out())) {
+                                UnfinishedJobs.giveUp(job.get().out());
+                            }
+                            return entry;
                         }));
-        for (ObjectPath out : outs) {
-            UnfinishedJobs.giveUp(out);
-        }
-        if (!outs.isEmpty()) {
-            // What is no job's, such as a record that nobody can read.
-            deleteAll(at, Entries.below(at));
-        }
     }
 
     /**

@@ -151,7 +151,7 @@ final class Renaming {
         Entries entries = Entries.below(from);
         while (entries.hasNext()) {
             Entry next = entries.next();
-            UnfinishedJobs.refuse(from, next.key());
+            UnfinishedJobs.refuseRename(from, next.key());
             page.add(next);
             if (page.size() == PAGE || !entries.hasNext()) {
                 workers.each(

@@ -4,8 +4,8 @@ import io.tidegate.TaskAttempt;
 
 import org.apache.hadoop.fs.Path;
 
+import java.util.NavigableMap;
 import java.util.Optional;
-import java.util.SortedMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.ConcurrentSkipListMap;
@@ -26,7 +26,7 @@ final class TaskAttempts {
      * @param attempt the attempt as the library has it
      * @param closed the closed files by their keys
      */
-    record Attempt(TaskAttempt attempt, SortedMap<String, ClosedFile> closed) {}
+    record Attempt(TaskAttempt attempt, NavigableMap<String, ClosedFile> closed) {}
 
     /**
      * A file whose bytes are all at the store, and that nobody sees.
@@ -48,7 +48,9 @@ final class TaskAttempts {
         ATTEMPTS.remove(path);
     }
 
-    /** An attempt whose output directory has this file, which is not in a work path. */
+    /**
+     * An attempt whose output directory contains this file. Only for files outside all work paths.
+     */
     static Optional<WorkPath> beside(ObjectPath file) {
         return ATTEMPTS.keySet().stream().filter(path -> path.isBeside(file)).findAny();
     }

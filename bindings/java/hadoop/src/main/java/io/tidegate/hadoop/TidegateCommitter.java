@@ -5,9 +5,9 @@ import io.tidegate.CommittedJob;
 import io.tidegate.FoundJob;
 import io.tidegate.Job;
 import io.tidegate.JobAbort;
+import io.tidegate.JobOutcome;
 import io.tidegate.JobSettings;
 import io.tidegate.TaskAttempt;
-import io.tidegate.TidegateException;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -32,7 +32,7 @@ import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Commits the output of jobs of Hadoop and Spark: {@link Job} has what holds.
+ * Publishes the output of Hadoop and Spark jobs. {@link Job} states the guarantees.
  *
  * <p>Tasks write below {@link #getWorkPath()}, and each file is uploaded once, on its final key.
  * Nobody sees a file before {@link #commitJob}. From the moment when that begins to publish, every
@@ -53,9 +53,6 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     static final String ROLL_FORWARD = Settings.name(Settings.ROLL_FORWARD);
 
     private static final String SPARK_JOB_ID = "spark.sql.sources.writeJobUUID";
-
-    /** Where a bucket has the intents of its sets, by their pointers: {@code docs/PENDING.md}. */
-    private static final String INTENTS = ".tidegate/manifests/";
 
     private final ObjectPath out;
     private final Path workPath;
@@ -135,7 +132,7 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     private <T> T withJob(JobContext context, Work<T> work) throws IOException {
         String id = jobId(context);
         try {
-            return work.with(Job.of(out.store().within(out.key()), id));
+            return work.with(Job.of(out.directory(), id));
         } catch (IOException e) {
             throw Failures.of(out.path(), e);
         }
@@ -145,8 +142,8 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
 
     /**
      * {@inheritDoc} May be repeated, also once the commit was begun or the job is complete: so does
-     * the next master of MapReduce when one has died in {@link #commitJob}. Attempts are refused
-     * then.
+     * the next master of MapReduce when one has died in {@link #commitJob}. This then completes the
+     * job, and attempts are refused.
      *
      * @throws IOException if a job of this id was given up before
      */
@@ -154,16 +151,23 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     public void setupJob(JobContext context) throws IOException {
         identify(context);
         JobSettings settings = settings(context.getConfiguration());
-        List<FoundJob> earlierJobs = withJob(context, job -> setUp(job, settings));
-        for (FoundJob earlier : earlierJobs) {
-            if (earlier.failure().isPresent()) {
+        List<FoundJob> ended = withJob(context, job -> job.setUp(settings));
+        String id = jobId(context);
+        LOG.info("{}: job {} is set up", out.path(), id);
+        for (FoundJob found : ended) {
+            if (found.failure().isPresent()) {
                 LOG.warn(
                         "{}: the earlier job {} could not be brought to its end",
                         out.path(),
-                        earlier.id(),
-                        earlier.failure().get());
-            } else {
-                LOG.info("{}: the earlier job {}: {}", out.path(), earlier.id(), earlier.outcome());
+                        found.id(),
+                        found.failure().get());
+            } else if (!found.id().equals(id)) {
+                LOG.info("{}: the earlier job {}: {}", out.path(), found.id(), found.outcome());
+            } else if (found.outcome() instanceof JobOutcome.Committed) {
+                LOG.warn(
+                        "{}: job {} was begun before, and is complete now: it takes no more files",
+                        out.path(),
+                        id);
             }
         }
     }
@@ -183,45 +187,6 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         }
     }
 
-    private List<FoundJob> setUp(Job job, JobSettings settings) throws IOException {
-        try {
-            List<FoundJob> earlier = job.setUp(settings);
-            LOG.info("{}: job {} is set up", out.path(), job.id());
-            return earlier;
-        } catch (TidegateException e) {
-            if (e.kind() != TidegateException.Kind.CLOSED || !isPublishing(job)) {
-                throw e;
-            }
-            LOG.warn(
-                    "{}: job {} was begun to be published before, or is complete: its commit can be"
-                            + " repeated, and it takes no more files",
-                    out.path(),
-                    job.id());
-            return List.of();
-        }
-    }
-
-    /** Whether the commit of a job was begun, or is complete. Looks, and changes nothing. */
-    private boolean isPublishing(Job job) throws IOException {
-        if (Job.lastCompleted(job.out()).equals(Optional.of(job.id()))) {
-            return true;
-        }
-        String pointer = out.prefix() + WorkPath.pointer(job.id());
-        return isThere(INTENTS + pointer) || isThere(pointer);
-    }
-
-    private boolean isThere(String key) throws IOException {
-        try {
-            out.store().stat(key);
-            return true;
-        } catch (TidegateException e) {
-            if (e.kind() == TidegateException.Kind.NOT_FOUND) {
-                return false;
-            }
-            throw e;
-        }
-    }
-
     private static boolean hasSuccessMarker(Configuration conf) {
         return conf.getBoolean(FileOutputCommitter.SUCCESSFUL_JOB_OUTPUT_DIR_MARKER, true);
     }
@@ -230,7 +195,9 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
         JobSettings settings =
                 JobSettings.defaults()
                         .withSuccessMarker(hasSuccessMarker(conf))
-                        .withRollForwardEarlier(conf.getBoolean(ROLL_FORWARD, false));
+                        .withRollForwardEarlier(conf.getBoolean(ROLL_FORWARD, false))
+                        // MapReduce begins anew with a job whose master has died in the commit.
+                        .withCompleteBegun(true);
         if (conf.getTrimmed(LIFETIME, "").isEmpty()) {
             return settings;
         }
@@ -270,39 +237,27 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     @Override
     public void abortJob(JobContext context, JobStatus.State state) throws IOException {
         String id = jobId(context);
-        JobAbort aborted;
+        Optional<JobAbort> aborted;
         try {
-            aborted = uninterrupted(() -> withJob(context, Job::abort));
-        } catch (IOException e) {
-            if (!isOver(e)) {
-                throw e;
-            }
-            LOG.info("{}: there is nothing of job {}", out.path(), id);
-            return;
+            aborted = uninterrupted(() -> withJob(context, UnfinishedJobs::abort));
         } finally {
             TaskAttempts.removeAll(out.path(), id);
         }
-        if (aborted instanceof JobAbort.Begun) {
+        if (aborted.isEmpty()) {
+            LOG.info("{}: there is nothing of job {}", out.path(), id);
+            return;
+        }
+        if (aborted.get() instanceof JobAbort.Begun) {
             LOG.warn(
                     "{}: job {} was begun to be published, and nothing of it is given up: `tidegate"
                             + " commit --job {}` completes it",
                     out.path(),
                     id,
-                    out.store().within(out.key()).location());
+                    out.directory().location());
             return;
         }
-        if (aborted instanceof JobAbort.Abandoned abandoned) {
-            warn(abandoned.unreadable());
-        } else if (aborted instanceof JobAbort.Removed removed) {
-            warn(removed.unreadable());
-        }
-        LOG.info("{}: job {} is given up: {}", out.path(), id, aborted);
-    }
-
-    /** Whether a failure says that there is nothing of the job. */
-    private static boolean isOver(IOException failure) {
-        return failure.getCause() instanceof TidegateException known
-                && known.kind() == TidegateException.Kind.NOT_FOUND;
+        warn(aborted.get().unreadable());
+        LOG.info("{}: job {} is given up: {}", out.path(), id, aborted.get());
     }
 
     private void warn(List<String> unreadable) {
@@ -384,22 +339,13 @@ public final class TidegateCommitter extends PathOutputCommitter implements Stre
     @Override
     public void abortTask(TaskAttemptContext context) throws IOException {
         WorkPath path = workPath(context);
-        Optional<TaskAttempts.Attempt> here = TaskAttempts.find(path);
-        AttemptAbort aborted;
-        try {
-            aborted =
-                    uninterrupted(
-                            () ->
-                                    withJob(
-                                            context,
-                                            job ->
-                                                    here.isPresent()
-                                                            ? here.get().attempt().abort()
-                                                            : job.abortAttempt(
-                                                                    path.task(), path.attempt())));
-        } finally {
-            TaskAttempts.remove(path);
-        }
+        TaskAttempts.remove(path);
+        AttemptAbort aborted =
+                uninterrupted(
+                        () ->
+                                withJob(
+                                        context,
+                                        job -> job.abortAttempt(path.task(), path.attempt())));
         if (aborted instanceof AttemptAbort.LeftToJob) {
             LOG.warn(
                     "{}: the attempt was committed before it was given up: a driver that commits"

@@ -353,6 +353,8 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
         String why = "it can't be renamed, and the commit of the job publishes it where it belongs";
         refuseInWorkPath(source, why);
         refuseInWorkPath(target, why);
+        UnfinishedJobs.refuseRename(source, source.prefix());
+        UnfinishedJobs.refuseInside(target, "the end of the job deletes what is here");
         return renaming.rename(source, target);
     }
 

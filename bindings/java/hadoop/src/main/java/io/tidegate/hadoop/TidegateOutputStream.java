@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.statistics.StreamStatisticNames;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.util.Locale;
+import java.util.concurrent.atomic.LongAdder;
 
 /**
  * Writes one file, which becomes visible when {@link #close()} returns, and not before; a file of a
@@ -53,6 +54,7 @@ final class TidegateOutputStream extends OutputStream
             new Counters(
                     StreamStatisticNames.STREAM_WRITE_BYTES,
                     StreamStatisticNames.STREAM_WRITE_EXCEPTIONS);
+    private final LongAdder written = counters.counter(StreamStatisticNames.STREAM_WRITE_BYTES);
     private volatile boolean isClosed;
 
     TidegateOutputStream(Path path, Target target, Sync sync) {
@@ -62,29 +64,29 @@ final class TidegateOutputStream extends OutputStream
         stream = target.stream();
     }
 
-    private interface Work {
-        void run() throws IOException;
-    }
-
-    private void translated(Work work) throws IOException {
-        try {
-            work.run();
-        } catch (IOException e) {
-            counters.add(StreamStatisticNames.STREAM_WRITE_EXCEPTIONS, 1);
-            throw Failures.of(path, e);
-        }
+    private IOException failed(IOException e) {
+        counters.add(StreamStatisticNames.STREAM_WRITE_EXCEPTIONS, 1);
+        return Failures.of(path, e);
     }
 
     @Override
     public void write(int one) throws IOException {
-        translated(() -> stream.write(one));
-        counters.add(StreamStatisticNames.STREAM_WRITE_BYTES, 1);
+        try {
+            stream.write(one);
+        } catch (IOException e) {
+            throw failed(e);
+        }
+        written.increment();
     }
 
     @Override
     public void write(byte[] bytes, int start, int length) throws IOException {
-        translated(() -> stream.write(bytes, start, length));
-        counters.add(StreamStatisticNames.STREAM_WRITE_BYTES, length);
+        try {
+            stream.write(bytes, start, length);
+        } catch (IOException e) {
+            throw failed(e);
+        }
+        written.add(length);
     }
 
     /** Does nothing: what was written is on its way, and nothing is visible before the close. */
@@ -93,7 +95,11 @@ final class TidegateOutputStream extends OutputStream
 
     @Override
     public void close() throws IOException {
-        translated(stream::close);
+        try {
+            stream.close();
+        } catch (IOException e) {
+            throw failed(e);
+        }
         if (!isClosed) {
             target.closed();
         }

@@ -3,7 +3,7 @@ package io.tidegate.hadoop;
 import io.tidegate.FoundJob;
 import io.tidegate.Job;
 import io.tidegate.JobAbort;
-import io.tidegate.JobOutcome;
+import io.tidegate.TidegateException;
 
 import org.apache.hadoop.fs.PathIOException;
 import org.slf4j.Logger;
@@ -13,60 +13,102 @@ import java.io.IOException;
 import java.util.Optional;
 
 /**
- * The jobs of a directory that is to be deleted or renamed. Their uploads are named by the objects
- * of their work paths alone, so without these nobody would end them.
+ * Only the records in a work path name the job's uploads. Before a delete of the directory destroys
+ * the records, its jobs are given up; a rename is refused.
  */
 final class UnfinishedJobs {
     private static final Logger LOG = LoggerFactory.getLogger(UnfinishedJobs.class);
-    private static final String IN_A_DIRECTORY = "/" + WorkPath.WORK;
 
     private UnfinishedJobs() {}
-
-    /** The output directory of the job whose work path has this object, if one has. */
-    static Optional<ObjectPath> outOf(ObjectPath directory, String key) {
-        int end = key.indexOf(IN_A_DIRECTORY);
-        boolean isWork = end >= 0 && key.indexOf('/', end + 1) > 0;
-        return isWork
-                ? Optional.of(new ObjectPath(directory.bucket(), key.substring(0, end)))
-                : Optional.empty();
-    }
 
     /**
      * Gives up the jobs that write to a directory.
      *
-     * @throws PathIOException if a job has begun to publish: it has to be completed first
+     * @throws PathIOException if a job has begun to publish: it has to be completed first, and none
+     *     is given up
      */
     static void giveUp(ObjectPath out) throws IOException {
         try {
-            for (FoundJob job : Job.abandonUnfinished(out.store().within(out.key()))) {
-                if (job.outcome() instanceof JobOutcome.Ended ended
-                        && ended.abort() instanceof JobAbort.Begun) {
-                    throw new PathIOException(
-                            out.path().toString(),
-                            "the commit of job "
-                                    + job.id()
-                                    + " has begun, so the directory stays: `tidegate commit --job "
-                                    + out.store().within(out.key()).location()
-                                    + "` completes the job");
-                }
+            for (FoundJob job : Job.giveUpAll(out.directory())) {
                 LOG.warn(
                         "{}: the directory is deleted, and its job {} is given up: {}",
                         out.path(),
                         job.id(),
                         job.outcome());
             }
+        } catch (TidegateException e) {
+            throw e.kind() == TidegateException.Kind.CLOSED
+                    ? new PathIOException(out.path().toString(), e.getMessage(), e)
+                    : Failures.of(out.path(), e);
         } catch (IOException e) {
             throw Failures.of(out.path(), e);
         }
     }
 
-    /** Fails if a job writes to a directory that is to be renamed. */
-    static void refuse(ObjectPath directory, String key) throws PathIOException {
-        Optional<ObjectPath> out = outOf(directory, key);
-        if (out.isPresent()) {
+    /**
+     * Gives up the job of a work path, and no other of the directory.
+     *
+     * @throws PathIOException if the job has begun to publish: it has to be completed first
+     */
+    static void giveUp(WorkPath.OfJob job) throws IOException {
+        ObjectPath out = job.out();
+        Optional<JobAbort> aborted;
+        try {
+            aborted = abort(Job.of(out.directory(), job.job()));
+        } catch (IOException e) {
+            throw Failures.of(out.path(), e);
+        }
+        if (aborted.isPresent() && aborted.get() instanceof JobAbort.Begun) {
+            throw new PathIOException(
+                    out.path().toString(),
+                    "job "
+                            + job.job()
+                            + " has begun to publish: `tidegate commit --job "
+                            + out.directory().location()
+                            + "` completes it");
+        }
+        LOG.warn(
+                "{}: the work path of job {} is deleted, and the job is given up: {}",
+                out.path(),
+                job.job(),
+                aborted);
+    }
+
+    /** Gives a job up; empty if there is nothing of it. */
+    static Optional<JobAbort> abort(Job job) throws IOException {
+        try {
+            return Optional.of(job.abort());
+        } catch (TidegateException e) {
+            if (e.kind() == TidegateException.Kind.NOT_FOUND) {
+                return Optional.empty();
+            }
+            throw e;
+        }
+    }
+
+    /** Fails if the job of a work path would lose what is done to a part of it, or be damaged. */
+    static void refuseInside(ObjectPath at, String why) throws PathIOException {
+        Optional<WorkPath.OfJob> job = WorkPath.ofJob(at);
+        if (job.isPresent()) {
+            throw new PathIOException(
+                    at.path().toString(),
+                    "this is in the work path of job " + job.get().job() + ": " + why);
+        }
+    }
+
+    /** Fails if a key of a directory that is to be renamed is in a work path. */
+    static void refuseRename(ObjectPath directory, String key) throws IOException {
+        Optional<WorkPath.OfJob> job = WorkPath.ofJob(directory.bucket(), key);
+        if (job.isPresent()) {
+            String id = job.get().job();
+            String location = job.get().out().directory().location();
             throw new PathIOException(
                     directory.path().toString(),
-                    "a job writes to " + out.get().path() + ", which cannot be renamed before");
+                    String.format(
+                            "%s has the unfinished job %s: complete it with `tidegate commit --job"
+                                + " %s`, or give it up with `tidegate abandon --job %s --id %s`,"
+                                + " then rename",
+                            job.get().out().path(), id, location, location, id));
         }
     }
 }

@@ -1,5 +1,7 @@
 package io.tidegate.hadoop;
 
+import io.tidegate.Job;
+
 import org.apache.hadoop.fs.Path;
 
 import java.util.List;
@@ -16,16 +18,44 @@ import java.util.regex.Pattern;
  */
 record WorkPath(Path out, String job, String task, String attempt) {
     static final String WORK = "__tidegate_";
-    private static final Pattern PLACE =
-            Pattern.compile("(?:(.+?)/)?" + WORK + "([^/]+)/files/([^/]+)/([^/]+)(?:/(.+))?");
+
+    /** With an id as {@link Job#of} takes it; other names are not the library's. */
+    private static final Pattern JOB =
+            Pattern.compile("(?:^|/)" + WORK + "(?!\\.+/)([\\w.-]{1,200})/");
+
+    private static final Pattern ATTEMPT = Pattern.compile("files/([^/]+)/([^/]+)/");
 
     Path path() {
         return new Path(out, WORK + job + "/files/" + task + "/" + attempt);
     }
 
-    /** The pointer of the set of files that the commit of a job publishes, below {@link #out}. */
-    static String pointer(String job) {
-        return WORK + job + "/commit.json";
+    /**
+     * A place in the work path of a job, {@code OUT/__tidegate_JOB}: of an attempt, or a record.
+     *
+     * @param below the rest of the key; empty for the work path itself
+     */
+    record OfJob(ObjectPath out, String job, String below) {
+        boolean isWhole() {
+            return below.isEmpty();
+        }
+    }
+
+    /** The job in whose work path a key is, if it is in one. The key of a directory ends with /. */
+    static Optional<OfJob> ofJob(Bucket bucket, String key) {
+        if (!key.contains(WORK)) {
+            return Optional.empty();
+        }
+        Matcher job = JOB.matcher(key);
+        if (!job.find()) {
+            return Optional.empty();
+        }
+        ObjectPath out = new ObjectPath(bucket, key.substring(0, job.start()));
+        return Optional.of(new OfJob(out, job.group(1), key.substring(job.end())));
+    }
+
+    /** The job in whose work path the place is, or whose work path it is. */
+    static Optional<OfJob> ofJob(ObjectPath at) {
+        return ofJob(at.bucket(), at.prefix());
     }
 
     /**
@@ -66,15 +96,20 @@ record WorkPath(Path out, String job, String task, String attempt) {
 
     /** The place of the path in a work path, if it is in one. */
     static Optional<Place> place(ObjectPath at) {
-        if (!at.key().contains(WORK)) {
+        Optional<OfJob> of = ofJob(at);
+        if (of.isEmpty()) {
             return Optional.empty();
         }
-        Matcher parts = PLACE.matcher(at.key());
-        if (!parts.matches()) {
+        String below = of.get().below();
+        Matcher attempt = ATTEMPT.matcher(below);
+        if (!attempt.lookingAt()) {
             return Optional.empty();
         }
-        ObjectPath out = new ObjectPath(at.bucket(), parts.group(1) == null ? "" : parts.group(1));
-        WorkPath in = new WorkPath(out.path(), parts.group(2), parts.group(3), parts.group(4));
-        return Optional.of(new Place(in, at.path(), parts.group(5) == null ? "" : parts.group(5)));
+        WorkPath in =
+                new WorkPath(
+                        of.get().out().path(), of.get().job(), attempt.group(1), attempt.group(2));
+        // Without the slash that the place of a directory ends with.
+        int end = Math.max(attempt.end(), below.length() - 1);
+        return Optional.of(new Place(in, at.path(), below.substring(attempt.end(), end)));
     }
 }

@@ -90,6 +90,42 @@ class AttemptFilesTest {
         return Arrays.stream(statuses).map(FileStatus::getPath).toList();
     }
 
+    /** Neighbours in the order of keys. */
+    @Test
+    void aDirectoryHasWhatIsBelowItAlone() throws IOException {
+        for (String name : List.of("a", "a-b", "a/b", "a/c/d", "a0", "b/c")) {
+            attempt.write(name, "text");
+        }
+        Path root = attempt.committer.getWorkPath();
+        assertTrue(fs.getFileStatus(attempt.path("a")).isFile());
+        assertEquals(paths("a"), listed(fs.listStatus(attempt.path("a"))));
+        assertEquals(paths("a/c/d"), listed(fs.listStatus(attempt.path("a/c"))));
+        assertTrue(fs.getFileStatus(attempt.path("b")).isDirectory());
+        assertFalse(fs.exists(attempt.path("c")));
+        assertFalse(fs.exists(attempt.path("b/c/d")));
+        assertEquals(paths("a", "a-b", "a0", "b"), listed(fs.listStatus(root)));
+    }
+
+    /** What is neither a file of an attempt nor beside the job would go with the end of the job. */
+    @Test
+    void nothingElseIsInAWorkPath() throws IOException {
+        Path work = new Path(job.out, WorkPath.WORK + job.id);
+        TestStore.write(fs, new Path(job.out, "_older"), "text");
+        for (String name : List.of("part-0", "files/part-0")) {
+            Path path = new Path(work, name);
+            refused("files/TASK/ATTEMPT", () -> fs.create(path));
+            refused("end of the job", () -> fs.rename(new Path(job.out, "_older"), path));
+            refused("gives the job up", () -> fs.delete(path, true));
+        }
+        Path settings = new Path(work, "job.json");
+        refused("gives the job up", () -> fs.delete(settings, false));
+        refused("unfinished job", () -> fs.rename(settings, new Path(job.out, "_settings")));
+        attempt.write("part-0", "zero");
+        attempt.commit();
+        job.commit();
+        assertEquals(Map.of("_older", "text", "part-0", "zero"), job.files());
+    }
+
     @Test
     void attemptsDoNotSeeEachOthersFiles() throws IOException {
         attempt.write("part-0", "zero");
@@ -175,6 +211,8 @@ class AttemptFilesTest {
             assertEquals(isClosed, fs.exists(attempt.path(name)), name);
         }
         int closed = fs.listStatus(attempt.committer.getWorkPath()).length;
+        // Beside the first file, some were closed, and some were aborted before.
+        assertTrue(closed > 1 && closed < 41, closed + " of 41 files were closed");
         attempt.commit();
         job.commit();
         assertEquals(closed, job.files().size());

@@ -44,8 +44,7 @@ class CommitterTest {
 
     /** The library refuses, and says that what it was asked of is over. */
     private static void assertClosed(Executable work) {
-        TidegateException refused = assertThrows(TidegateException.class, work);
-        assertEquals(TidegateException.Kind.CLOSED, refused.kind(), refused.getMessage());
+        TestJob.assertFails(TidegateException.Kind.CLOSED, "", work);
     }
 
     /** Carries out work with the flag of an interrupt, which stays. */
@@ -167,9 +166,8 @@ class CommitterTest {
         assertThrows(PathIOException.class, attempt::commit);
         TaskAttempts.add(attempt.workPath(), here.attempt());
         assertClosed(attempt::commit);
-        assertClosed(() -> attempt.create("part-2"));
         TaskAttempts.remove(attempt.workPath());
-        assertThrows(IOException.class, () -> attempt.write("part-1", "one"));
+        assertThrows(PathIOException.class, () -> attempt.write("part-1", "one"));
         job.committed(1, "part-1", "one");
         job.commit();
         assertEquals(Map.of("part-1", "one"), job.files());
@@ -198,10 +196,12 @@ class CommitterTest {
         job.setUp();
         TestJob.Attempt attempt = job.attempt(0, 0);
         attempt.write("part-0", "zero");
-        attempt.create("part-1").write(1);
+        FSDataOutputStream open = attempt.create("part-1");
+        open.write(1);
         TaskAttempts.Attempt here = TaskAttempts.find(attempt.workPath()).orElseThrow();
         interrupted(attempt::abort);
         assertTrue(TaskAttempts.find(attempt.workPath()).isEmpty());
+        open.abort();
         TaskAttempts.add(attempt.workPath(), here.attempt());
         assertClosed(attempt::commit);
         job.committed(1, "part-1", "one");
@@ -320,6 +320,25 @@ class CommitterTest {
         assertEquals("twelve", TestStore.text(job.fs(), twelve));
     }
 
+    /** Spark escapes other characters in the values of partitions, but not these. */
+    @Test
+    void filesOfPartitionsWithSeparatorsOfLinesAreTheJobs() throws IOException {
+        Map<String, String> expected = new TreeMap<>();
+        job.setUp();
+        TestJob.Attempt attempt = job.attempt(0, 0);
+        for (String odd : List.of("\u0085", "\u2028", "\u2029")) {
+            String name = "a=x" + odd + "y/part-0";
+            attempt.write(name, "text");
+            assertEquals(4, job.fs().getFileStatus(attempt.path(name)).getLen());
+            expected.put(name, "text");
+        }
+        assertEquals(Map.of(), job.files());
+        assertEquals(3, job.fs().listStatus(attempt.committer.getWorkPath()).length);
+        attempt.commit();
+        job.commit();
+        assertEquals(expected, job.files());
+    }
+
     @Test
     void anOlderFileStaysUntilTheCommitReplacesIt() throws IOException {
         Path older = new Path(job.out, "part-0");
@@ -349,7 +368,7 @@ class CommitterTest {
         TestJob.Attempt attempt = job.attempt(0, 0);
         FSDataOutputStream open = attempt.create("part-0");
         open.writeBytes("zero");
-        assertThrows(IOException.class, attempt::commit);
+        TestJob.assertFails(TidegateException.Kind.INVALID_INPUT, "part-0", attempt::commit);
         open.close();
         attempt.commit();
         job.commit();
@@ -378,12 +397,12 @@ class CommitterTest {
         FSDataOutputStream out = attempt.create("part-0");
         out.write(TestStore.bytes(1 << 20));
         Thread.currentThread().interrupt();
-        assertThrows(InterruptedIOException.class, () -> out.write(new byte[10]));
+        assertThrows(InterruptedIOException.class, () -> out.write(new byte[1 << 20]));
         assertTrue(Thread.interrupted());
         assertThrows(IOException.class, out::close);
         assertThrows(IOException.class, out::close);
         attempt.write("part-1", "one");
-        assertThrows(IOException.class, attempt::commit);
+        TestJob.assertFails(TidegateException.Kind.INVALID_INPUT, "part-0", attempt::commit);
         attempt.write("part-0", "zero");
         attempt.commit();
         job.commit();

@@ -39,7 +39,10 @@ final class Sessions {
             return List.of();
         }
         String path = "/" + directory.toUri().getAuthority();
-        String query = "prefix=" + directory.toUri().getPath().substring(1) + "%2F&uploads=";
+        String query =
+                "prefix="
+                        + directory.toUri().getPath().substring(1).replace("/", "%2F")
+                        + "%2F&uploads=";
         try {
             String listed = get(conf, host, path, query);
             return Pattern.compile("<Key>([^<]+)</Key>")

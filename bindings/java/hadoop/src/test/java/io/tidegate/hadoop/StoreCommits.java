@@ -5,11 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.tidegate.TidegateException.Kind;
+
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIOException;
 import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 
 /** Commits on a store that fails for some keys: FAULTS in tests/java/test_hadoop.py. */
@@ -43,7 +48,7 @@ class StoreCommits {
         assertThrows(IOException.class, small::close);
         attempt.write("other", "text");
         // A program may have swallowed the failures.
-        assertThrows(IOException.class, attempt::commit);
+        TestJob.assertFails(Kind.INVALID_INPUT, "part-", attempt::commit);
         attempt.abort();
         job.commit();
         assertEquals(Map.of(), job.files());
@@ -122,6 +127,7 @@ class StoreCommits {
     void theNextMasterCompletesWhatWasBegun() throws IOException {
         begun("job-master");
         TestJob next = job("job-master", "one").setUp();
+        assertComplete(next);
         assertTrue(next.driver().isRecoverySupported(next.context()));
         for (int task = 0; task < 3; task++) {
             next.driver().recoverTask(next.context(task, 0));
@@ -132,20 +138,91 @@ class StoreCommits {
         next.assertEnded();
     }
 
-    /** What S3A's magic committer takes for a file, with the record of the upload. */
+    /** A delete that is refused, and has deleted none of the directory. */
+    private static void assertStays(TestJob job, Path deleted) throws IOException {
+        PathIOException refused =
+                assertThrows(PathIOException.class, () -> job.fs().delete(deleted, true));
+        String remedy =
+                "tidegate commit --job s3://" + TestStore.bucket() + job.out.toUri().getPath();
+        assertTrue(refused.getMessage().contains(remedy), refused.getMessage());
+        assertEquals("older", job.files().get("older"));
+        assertFalse(job.files().containsKey("part-1"));
+    }
+
+    private static void assertCompleteWithOlder(TestJob job) throws IOException {
+        assertEquals("older", job.files().get("older"));
+        assertTrue(job.fs().delete(new Path(job.out, "older"), false));
+        assertComplete(job);
+        job.assertEnded();
+    }
+
     @Test
-    void noByteIsUploadedTwice() throws Exception {
-        TestJob job = new TestJob();
-        Map<String, Integer> requests =
-                StoreRequests.requests(
-                        () -> {
-                            job.setUp();
-                            job.committed(0, "part-0", "text");
-                            job.commit();
-                        });
-        assertEquals(1, requests.get("CreateMultipartUpload"));
-        assertEquals(1, requests.get("UploadPart"));
-        assertEquals(1, requests.get("CompleteMultipartUpload"));
-        assertFalse(requests.containsKey("CopyObject"), requests.toString());
+    void aDirectoryIsNotDeletedWhileAJobOfItPublishes() throws IOException {
+        TestJob job = begun("job-deleted");
+        TestStore.write(job.fs(), new Path(job.out, "older"), "older");
+        assertStays(job, job.out);
+        assertStays(job, new Path(job.out, WorkPath.WORK + "one"));
+        job.commit();
+        assertCompleteWithOlder(job);
+    }
+
+    @Test
+    void aDirectoryAboveIsNotDeletedWhileAJobPublishes() throws IOException {
+        TestJob job = begun("job-above/out");
+        TestStore.write(job.fs(), new Path(job.out, "older"), "older");
+        TestStore.write(job.fs(), new Path(job.out.getParent(), "z"), "z");
+        assertStays(job, job.out.getParent());
+        assertEquals("z", TestStore.text(job.fs(), new Path(job.out.getParent(), "z")));
+        job.commit();
+        assertCompleteWithOlder(job);
+    }
+
+    /** No job is given up if one has begun, whatever the order of their ids. */
+    @Test
+    void aJobBesideOneThatPublishesGoesOn() throws IOException {
+        TestJob job = begun("job-beside");
+        TestStore.write(job.fs(), new Path(job.out, "older"), "older");
+        List<TestJob> others = List.of(job("job-beside", "a"), job("job-beside", "z"));
+        List<TestJob.Attempt> attempts = new ArrayList<>();
+        for (TestJob other : others) {
+            TestJob.Attempt attempt = other.setUp().attempt(0, 0);
+            attempt.write("other-" + other.conf.get(TidegateCommitter.JOB_ID), "text");
+            attempts.add(attempt);
+        }
+        assertStays(job, job.out);
+        for (TestJob.Attempt attempt : attempts) {
+            attempt.commit();
+        }
+        for (TestJob other : others) {
+            other.commit();
+        }
+        job.commit();
+        assertEquals(6, job.files().size(), job.files().toString());
+        job.assertEnded();
+    }
+
+    /** The bytes once, and no copy; the others are the job's, its records and its end. */
+    @Test
+    void theRequestsOfAJobOfOneFile() throws Exception {
+        // A file system that other tests use knows the lifecycle rules.
+        TestJob job = new TestJob(TestStore.directory(), "fs.s3a.impl.disable.cache", "true");
+        StoreRequests.assertRequests(
+                Map.ofEntries(
+                        Map.entry("CreateMultipartUpload", 1),
+                        Map.entry("UploadPart", 1),
+                        Map.entry("CompleteMultipartUpload", 1),
+                        Map.entry("ListParts", 2),
+                        Map.entry("GetBucketLifecycleConfiguration", 1),
+                        Map.entry("PutObject", 9),
+                        Map.entry("GetObject", 16),
+                        Map.entry("HeadObject", 3),
+                        Map.entry("ListObjectsV2", 2),
+                        Map.entry("DeleteObject", 4),
+                        Map.entry("DeleteObjects", 1)),
+                () -> {
+                    job.setUp();
+                    job.committed(0, "part-0", "text");
+                    job.commit();
+                });
     }
 }

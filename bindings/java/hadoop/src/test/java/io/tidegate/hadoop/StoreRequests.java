@@ -33,11 +33,11 @@ class StoreRequests {
         void run() throws Exception;
     }
 
-    private static void assertRequests(Map<String, Integer> expected, Work work) throws Exception {
+    static void assertRequests(Map<String, Integer> expected, Work work) throws Exception {
         assertEquals(new TreeMap<>(expected), requests(work));
     }
 
-    static Map<String, Integer> requests(Work work) throws Exception {
+    private static Map<String, Integer> requests(Work work) throws Exception {
         TestStore.control("DELETE", "counts", "");
         work.run();
         String requests =

@@ -2,6 +2,10 @@ package io.tidegate.hadoop;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.tidegate.TidegateException;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -21,6 +25,7 @@ import org.apache.hadoop.mapreduce.lib.output.PathOutputCommitter;
 import org.apache.hadoop.mapreduce.lib.output.PathOutputCommitterFactory;
 import org.apache.hadoop.mapreduce.task.JobContextImpl;
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl;
+import org.junit.jupiter.api.function.Executable;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -148,6 +153,13 @@ final class TestJob {
         void abort() throws IOException {
             committer.abortTask(context);
         }
+    }
+
+    /** A call fails in the library, with a message that names something. */
+    static void assertFails(TidegateException.Kind kind, String named, Executable call) {
+        TidegateException failure = assertThrows(TidegateException.class, call);
+        assertEquals(kind, failure.kind(), failure.getMessage());
+        assertTrue(failure.getMessage().contains(named), failure.getMessage());
     }
 
     /** The texts of all files below the directory, by their names there. */

@@ -10,11 +10,11 @@ import io.tidegate.Pending;
 import io.tidegate.Store;
 import io.tidegate.TaskAttempt;
 import io.tidegate.TaskWriter;
-import io.tidegate.TidegateException;
 import io.tidegate.TidegateException.Kind;
 
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathIOException;
+import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
 import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
@@ -35,10 +35,14 @@ class UnfinishedJobsTest {
 
     /** A job whose driver died: one attempt is committed. */
     private Job job(String id) throws IOException {
-        Job job = Job.of(store(), id);
+        return job(store(), id, "part-0");
+    }
+
+    private static Job job(Store out, String id, String file) throws IOException {
+        Job job = Job.of(out, id);
         job.setUp();
         TaskAttempt attempt = job.attempt("task", "attempt");
-        try (TaskWriter writer = attempt.writer("part-0")) {
+        try (TaskWriter writer = attempt.writer(file)) {
             writer.write("rows".getBytes(StandardCharsets.UTF_8));
             writer.finish();
         }
@@ -48,7 +52,10 @@ class UnfinishedJobsTest {
 
     /** The upload of the attempt, as its record names it. */
     private Pending pending() throws IOException {
-        Path manifest = new Path(out, "__tidegate_dead/tasks/task/attempt.json");
+        return pending(workPath("dead/tasks/task/attempt.json"));
+    }
+
+    private Pending pending(Path manifest) throws IOException {
         String json = TestStore.text(fs, manifest);
         int from = json.indexOf("\"pending\":") + "\"pending\":".length();
         for (int end = json.indexOf('}', from); end > 0; end = json.indexOf('}', end + 1)) {
@@ -61,17 +68,19 @@ class UnfinishedJobsTest {
         throw new AssertionError("a manifest without an upload: " + json);
     }
 
-    private void assertUploadIsAbandoned(Pending pending) {
-        TidegateException gone =
-                assertThrows(TidegateException.class, () -> store().commit(pending));
-        assertEquals(Kind.SESSION_LOST, gone.kind(), gone.getMessage());
+    private Path workPath(String id) {
+        return new Path(out, WorkPath.WORK + id);
+    }
+
+    private static void assertAbandoned(Store store, Pending pending) {
+        TestJob.assertFails(Kind.SESSION_LOST, "", () -> store.commit(pending));
     }
 
     private void assertGivenUp(Path deleted) throws IOException {
         Pending pending = pending();
         assertTrue(fs.delete(deleted, true));
         assertFalse(fs.exists(deleted));
-        assertUploadIsAbandoned(pending);
+        assertAbandoned(store(), pending);
         assertFalse(fs.exists(out));
     }
 
@@ -90,10 +99,52 @@ class UnfinishedJobsTest {
         assertGivenUp(tree);
     }
 
+    /** Jobs of the directory that are at work go on. */
+    @Test
+    void aDeleteOfAWorkPathGivesItsJobUpAlone() throws IOException {
+        job("dead");
+        Job other = job("other");
+        TestStore.write(fs, new Path(out, "older"), "older rows");
+        Pending pending = pending();
+        assertThrows(PathIOException.class, () -> fs.delete(workPath("dead/tasks"), true));
+        assertThrows(
+                PathIOException.class,
+                () -> fs.delete(workPath("dead/tasks/task/attempt.json"), false));
+        assertThrows(
+                PathIsNotEmptyDirectoryException.class, () -> fs.delete(workPath("dead"), false));
+        assertTrue(fs.delete(workPath("dead"), true));
+        assertFalse(fs.exists(workPath("dead")));
+        assertAbandoned(store(), pending);
+        other.commit();
+        assertEquals("rows", TestStore.text(fs, new Path(out, "part-0")));
+        assertEquals("older rows", TestStore.text(fs, new Path(out, "older")));
+        assertFalse(fs.delete(workPath("dead"), true));
+    }
+
+    /** The work path of a job that writes to the bucket itself has no slash before its name. */
+    @Test
+    void aJobOfTheBucketIsGivenUpByADeleteOfItsWorkPath() throws IOException {
+        Path root = new Path(TestStore.uri().resolve("/"));
+        Store bucket = fs.locate(root).directory();
+        String id = tree.getName();
+        job(bucket, id, id);
+        Path work = new Path(root, WorkPath.WORK + id);
+        Pending pending = pending(new Path(work, "tasks/task/attempt.json"));
+        assertThrows(PathIOException.class, () -> fs.rename(work, tree));
+        assertThrows(PathIOException.class, () -> fs.delete(new Path(work, "job.json"), false));
+        assertTrue(fs.delete(work, true));
+        assertFalse(fs.exists(work));
+        assertAbandoned(bucket, pending);
+    }
+
     @Test
     void whatIsNoJobIsDeleted() throws IOException {
-        TestStore.write(fs, new Path(out, "__tidegate_none/other"), "text");
-        TestStore.write(fs, new Path(out, "d/__tidegate_none/other"), "text");
+        store().put("__tidegate_none/other", new byte[1]);
+        store().put("d/__tidegate_none/other", new byte[1]);
+        store().put("__tidegate_no id/other", new byte[1]);
+        store().put("e/__tidegate_none/other", new byte[1]);
+        assertTrue(fs.delete(workPath("no id"), true));
+        assertTrue(fs.delete(new Path(out, "e/__tidegate_none"), true));
         assertTrue(fs.delete(tree, true));
         assertFalse(fs.exists(tree));
     }
