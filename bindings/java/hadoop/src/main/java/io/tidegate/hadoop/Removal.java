@@ -19,6 +19,7 @@ import java.util.AbstractMap.SimpleImmutableEntry;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -54,11 +55,8 @@ final class Removal {
         if (at.isRoot()) {
             return deleteRoot(at, isRecursive);
         }
+        checkNoPart(at);
         Optional<WorkPath.OfJob> job = WorkPath.ofJob(at);
-        if (job.isPresent() && !job.get().isWhole()) {
-            UnfinishedJobs.refuseInside(
-                    at, "a delete of the whole work path gives the job up, and it alone");
-        }
         if (tree.file(at).isPresent()) {
             deleteObject(at, at.key());
         } else {
@@ -79,6 +77,14 @@ final class Removal {
         }
         tree.keep(at.parent());
         return true;
+    }
+
+    /** Fails for a part of a work path: its job would lose records of its uploads. */
+    private static void checkNoPart(ObjectPath at) throws PathIOException {
+        if (WorkPath.ofJob(at).filter(job -> !job.isWhole()).isPresent()) {
+            UnfinishedJobs.refuseInside(
+                    at, "a delete of the whole work path gives the job up, and it alone");
+        }
     }
 
     /**
@@ -232,7 +238,7 @@ final class Removal {
     }
 
     /**
-     * Deletes each of some files, and looks for none of them.
+     * Deletes each of some files, and looks for none of them. Parts of work paths stay.
      *
      * @param in the bucket that all files are in
      * @return the paths that were not deleted, with the reasons
@@ -240,7 +246,16 @@ final class Removal {
     static List<Map.Entry<Path, String>> deleteEach(ObjectPath in, Map<Path, ObjectPath> files)
             throws IOException {
         List<Map.Entry<Path, String>> failed = new ArrayList<>();
-        List<String> keys = files.values().stream().map(ObjectPath::key).distinct().toList();
+        Set<String> keys = new LinkedHashSet<>();
+        files.forEach(
+                (path, file) -> {
+                    try {
+                        checkNoPart(file);
+                        keys.add(file.key());
+                    } catch (PathIOException e) {
+                        failed.add(new SimpleImmutableEntry<>(path, e.toString()));
+                    }
+                });
         DeleteReport report;
         try {
             report = in.store().deleteAll(keys);

@@ -19,6 +19,8 @@ import org.junit.jupiter.api.Test;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
 
 /** Deletes and renames of directories that jobs write to. */
 class UnfinishedJobsTest {
@@ -110,6 +112,10 @@ class UnfinishedJobsTest {
         assertThrows(
                 PathIOException.class,
                 () -> fs.delete(workPath("dead/tasks/task/attempt.json"), false));
+        List<Path> record = List.of(workPath("dead/job.json"));
+        Map.Entry<Path, String> refused = fs.createBulkDelete(out).bulkDelete(record).get(0);
+        assertEquals(record.get(0), refused.getKey());
+        assertTrue(refused.getValue().contains("gives the job up"), refused.getValue());
         assertThrows(
                 PathIsNotEmptyDirectoryException.class, () -> fs.delete(workPath("dead"), false));
         assertTrue(fs.delete(workPath("dead"), true));

@@ -118,7 +118,7 @@ class WritingTest {
         FSDataOutputStream out = fs.create(path);
         out.write(TestStore.bytes(1 << 20));
         Thread.currentThread().interrupt();
-        assertThrows(InterruptedIOException.class, () -> out.write(new byte[10]));
+        assertThrows(InterruptedIOException.class, () -> out.write(new byte[1 << 20]));
         assertTrue(Thread.interrupted());
         assertThrows(IOException.class, out::close);
         assertThrows(IOException.class, out::close);
