@@ -100,3 +100,34 @@ def test_kills_of_executors_and_drivers(request, name):
     endpoint, is_minio = request.getfixturevalue(name).endpoint, name == "minio"
     seen = kills_of_jobs(lambda: Bucket(endpoint), kills=30, seed=1, may_lose=is_minio)
     assert seen.executors > 0 and seen.drivers > 0 and seen.committed > 0, seen
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("rm", "-r", "OUT"), ("mv", "-r", "OUT", "TO"), ("cp", "-r", "OUT", "TO"), ("sync", "--delete", "FROM", "OUT")],
+)
+def test_no_command_on_trees_touches_the_work_path_of_a_job(tidegate, job, embedded_bucket, tmp_path, words):
+    on, out = embedded_bucket, embedded_bucket.url("warehouse/out")
+    assert job("set-up", out, "one", env=on.env).exit == 0
+    assert job("task", out, "one", "task", "attempt", "2", env=on.env).exit == 0
+    work = on.keys("warehouse/out/__tidegate_one/")
+    for name in ("A", "z"):
+        on.put(f"warehouse/out/{name}", b"older")
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from/A").write_bytes(b"newer")
+    # A tree above has the job, too.
+    above = on.url("warehouse/") if words[0] != "sync" else f"{out}/"
+    places = {"OUT": above, "TO": on.url("to/"), "FROM": f"{tmp_path}/from/"}
+    run = tidegate(*[places.get(word, word) for word in words], env=on.env)
+    assert run.exit == 0, run
+    assert f"left out: the work path of a job that has not ended, in {out}: `tidegate commit --job`" in run.err, run
+    assert on.keys("warehouse/out/__tidegate_one/") == work
+    left = {"rm": [], "mv": [], "cp": ["A", "z"], "sync": ["A"]}[words[0]]
+    files = lambda place: [key.removeprefix(place) for key in on.keys(place) if "__tidegate_" not in key]  # noqa: E731
+    assert files("warehouse/out/") == left
+    assert on.keys("to/") == (["to/out/A", "to/out/z"] if words[0] in ("mv", "cp") else [])
+    # Whoever names it sees and removes it.
+    shown = tidegate("ls", f"{out}/", env=on.env)
+    assert "__tidegate_one/" in shown.out.decode(), shown
+    assert job("commit", out, "one", env=on.env).exit == 0
+    assert files("warehouse/out/") == sorted(["_SUCCESS", "task-0.csv", "task-1.csv", *left])

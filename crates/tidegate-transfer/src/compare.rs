@@ -198,10 +198,14 @@ impl Trees {
         events.leave_out(path, kind, self.source.links == Links::Follow, &self.skipped_links);
     }
 
-    /// The lines about what is left out of the source: empty objects in place of directories, and keys that are kept for
-    /// uploads that are not published yet.
+    /// The lines about what is left out: empty objects of the source in place of directories, and keys that belong to no
+    /// tree.
     pub(crate) fn left_out_lines(&self) -> impl Iterator<Item = String> {
-        self.plan().no_files_of_source().into_iter().chain(self.source.own_keys_line())
+        self.plan()
+            .no_files_of_source()
+            .into_iter()
+            .chain(self.source.kept_lines())
+            .chain(self.target.job_lines())
     }
 
     /// The line about symbolic links that were left out; `None` if there were none.

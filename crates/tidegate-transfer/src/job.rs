@@ -39,6 +39,8 @@ mod writer;
 
 use tidegate::{ErrorKind, Store};
 
+pub(crate) use work_path::WORK_PATH;
+
 pub use abort::JobAbort;
 pub use attempt::{AttemptAbort, TaskAttempt};
 pub use commit::CommittedJob;

@@ -11,25 +11,17 @@ use tidegate::text::printable;
 use tidegate::{Object, Result, Store};
 
 mod filter;
+mod kept_keys;
 mod pattern;
 mod source;
 
 pub use filter::ObjectFilter;
+pub(crate) use kept_keys::{Kept, KeptKeys};
 pub use pattern::{KeyPattern, Matches};
 pub use source::{Source, Wildcards};
 
-/// Tidegate's own keys, of uploads that are not published yet. They belong to no tree.
-const OWN_KEYS: &str = ".tidegate/";
-
-/// Whether a key is one of Tidegate's own, and the tree whose keys begin at `root` is not one of them.
-pub(crate) fn is_own_key(key: &str, root: usize) -> bool {
-    let (prefix, below) = key.split_at_checked(root).unwrap_or(("", key));
-    !prefix.starts_with(OWN_KEYS)
-        && (key.starts_with(OWN_KEYS) || below.starts_with(OWN_KEYS) || Store::is_probe(below))
-}
-
-/// The objects of a tree that a command takes. Keys below `.tidegate/` are taken only if the tree or the pattern names
-/// them.
+/// The objects of a tree that a command takes. Keys below `.tidegate/` are taken only if the tree or the pattern names them;
+/// so are those in the work path of a [job](crate::job), except for a plain listing.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// The pattern of the URL, for keys below the tree's root.
@@ -63,45 +55,66 @@ impl Selection {
         self.matches(key) && self.filter.takes_name(key)
     }
 
-    fn names_own(&self) -> bool {
-        self.pattern.as_ref().is_some_and(|pattern| pattern.literal_prefix().starts_with(OWN_KEYS))
+    /// Why an entry belongs to no tree, unless the pattern names such keys.
+    fn kept<'a>(&self, entry: &'a Entry, root: usize) -> Option<Kept<'a>> {
+        let kept = Kept::of(entry.key(), root)?;
+        let named = self.pattern.as_ref().and_then(|pattern| Kept::of(pattern.literal_prefix(), 0));
+        match (kept, named) {
+            (Kept::Own, Some(Kept::Own)) | (Kept::OfJob(_), Some(Kept::OfJob(_))) => None,
+            _ => Some(kept),
+        }
     }
 
     fn matches(&self, key: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(key))
     }
 
-    /// Lists the objects below `prefix` that the selection takes, and as [`Entry::Other`] what is no object. Sends no
-    /// more requests than the pattern needs.
+    /// Lists the objects below `prefix` that the selection takes, those of work paths among them, and as [`Entry::Other`] what
+    /// is no object. Sends no more requests than the pattern needs.
     pub fn list(&self, store: &Store, prefix: &str) -> BoxStream<'static, Result<Entry>> {
-        self.list_noting(store, prefix, &Arc::default())
+        let (selection, root) = (self.clone(), prefix.len());
+        self.listed(store, prefix, move |entry| {
+            selection.takes_entry(entry, root)
+                && (selection.is_everything() || !matches!(entry, Entry::Prefix(_)))
+        })
     }
 
-    /// The same, with notes of what it does not take.
+    /// The same without what belongs to no tree, and with notes of what is not taken.
     pub(crate) fn list_noting(
         &self,
         store: &Store,
         prefix: &str,
         notes: &Arc<ListingNotes>,
     ) -> BoxStream<'static, Result<Entry>> {
+        let (selection, root, takes_all) = (self.clone(), prefix.len(), self.is_everything());
+        let (notes, of) = (notes.clone(), store.clone());
+        self.listed(store, prefix, move |entry| match takes_all {
+            true => {
+                let kept = Kept::of(entry.key(), root);
+                kept.inspect(|kept| notes.kept.note(&of, *kept));
+                kept.is_none()
+            }
+            false => {
+                selection.note(&of, entry, root, &notes);
+                !matches!(entry, Entry::Prefix(_))
+                    && selection.kept(entry, root).is_none()
+                    && selection.takes_entry(entry, root)
+            }
+        })
+    }
+
+    /// Lists below `prefix` what the pattern may match, and of that what `is_taken` takes.
+    fn listed(
+        &self,
+        store: &Store,
+        prefix: &str,
+        is_taken: impl Fn(&Entry) -> bool + Send + 'static,
+    ) -> BoxStream<'static, Result<Entry>> {
         let (beginning, is_shallow) = match &self.pattern {
             Some(pattern) => (pattern.literal_prefix(), pattern.is_shallow()),
             None => ("", false),
         };
         let entries = store.list(format!("{prefix}{beginning}")).recursive(!is_shallow);
-        let (selection, root, takes_all) = (self.clone(), prefix.len(), self.is_everything());
-        let notes = notes.clone();
-        let is_taken = move |entry: &Entry| match takes_all {
-            true => {
-                let is_own = is_own_key(entry.key(), root);
-                notes.has_own_keys.fetch_or(is_own, Relaxed);
-                !is_own
-            }
-            false => {
-                selection.note(entry, root, &notes);
-                !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root)
-            }
-        };
         let filter = self.filter.clone();
         let is_taken = move |entry: &Result<Entry>| match entry {
             Ok(entry) => is_taken(entry),
@@ -110,14 +123,16 @@ impl Selection {
         entries.filter(move |entry| future::ready(is_taken(entry))).boxed()
     }
 
-    fn note(&self, entry: &Entry, root: usize, notes: &ListingNotes) {
+    fn note(&self, store: &Store, entry: &Entry, root: usize, notes: &ListingNotes) {
         let key = entry.key().get(root..).unwrap_or_default();
         let name = if matches!(entry, Entry::Object(_)) { key } else { key.strip_suffix('/').unwrap_or(key) };
         if !self.matches(name) {
             return;
         }
-        if is_own_key(entry.key(), root) {
-            notes.has_own_keys.fetch_or(self.filter.takes_name(name) && !self.names_own(), Relaxed);
+        if let Some(kept) = self.kept(entry, root) {
+            if self.filter.takes_name(name) {
+                notes.kept.note(store, kept);
+            }
             return;
         }
         notes.has_matches.store(true, Relaxed);
@@ -126,10 +141,10 @@ impl Selection {
         }
     }
 
-    /// Whether it takes an entry of a listing. The keys of the tree begin at `root` of the entry's.
+    /// Whether it takes an entry of a listing, also one of a work path. The keys of the tree begin at `root` of the entry's.
     pub fn takes_entry(&self, entry: &Entry, root: usize) -> bool {
         let key = entry.key().get(root..).unwrap_or_default();
-        if is_own_key(entry.key(), root) && !self.names_own() {
+        if self.kept(entry, root) == Some(Kept::Own) {
             return false;
         }
         match entry {
@@ -151,8 +166,8 @@ pub(crate) struct ListingNotes {
     has_matches: AtomicBool,
     /// How many directories a pattern of one level matches.
     directories: AtomicU64,
-    /// Whether keys below `.tidegate/` are left out.
-    has_own_keys: AtomicBool,
+    /// The keys that belong to no tree.
+    kept: KeptKeys,
 }
 
 impl ListingNotes {
@@ -163,14 +178,11 @@ impl ListingNotes {
 
     /// The lines about what is left out of `source`.
     pub(crate) fn lines(&self, source: &Source) -> impl Iterator<Item = String> {
-        // In a store, these are of uploads that are not published yet, which no command on trees is about.
-        let own_keys = match &source.location {
-            Location::Local { path } if self.has_own_keys.load(Relaxed) => {
-                Some(own_keys_line(&path.display().to_string()))
-            }
+        let directory = match &source.location {
+            Location::Local { path } => Some(path.display().to_string()),
             _ => None,
         };
-        self.directories_line(source).into_iter().chain(own_keys)
+        self.directories_line(source).into_iter().chain(self.kept.lines(directory.as_deref()))
     }
 
     /// The line about directories that the pattern of `source` matches, and that are left out; `None` if there are none.
@@ -186,15 +198,6 @@ impl ListingNotes {
                 .into_owned(),
         )
     }
-}
-
-/// The line about keys below `.tidegate/` of a directory, which are left out.
-pub(crate) fn own_keys_line(directory: &str) -> String {
-    let line = format!(
-        "left out: {}/{OWN_KEYS}, because such keys are kept for uploads that are not published yet",
-        directory.trim_end_matches('/')
-    );
-    printable(&line).into_owned()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::ahead;
 use crate::error::Error;
 use crate::links::{LinkRules, Links};
 use crate::place::{Place, Stores, address, why_nameless};
-use crate::select::{ObjectFilter, is_own_key, own_keys_line};
+use crate::select::{Kept, KeptKeys, ObjectFilter};
 use crate::two_addresses;
 use crate::walk::{self, Excepted, LinkIntoExcepted, Missed, OtherTree};
 
@@ -39,8 +39,8 @@ pub struct Tree {
     pub(super) other: Option<OtherTree>,
     /// Whether a listing has had an entry, also one that a filter leaves out.
     has_entries: Arc<AtomicBool>,
-    /// Whether a listing has left out keys below `.tidegate/`.
-    has_own_keys: Arc<AtomicBool>,
+    /// The keys that belong to no tree, and that a listing has left out.
+    kept: Arc<KeptKeys>,
     /// The path of the directory without links.
     pub(super) resolved: OnceLock<PathBuf>,
 }
@@ -94,7 +94,7 @@ impl Tree {
             except: Vec::new(),
             other: None,
             has_entries: Arc::default(),
-            has_own_keys: Arc::default(),
+            kept: Arc::default(),
             resolved: OnceLock::new(),
         }
     }
@@ -238,7 +238,8 @@ impl Tree {
         names: &ObjectFilter,
     ) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
         let (names, root) = (names.clone(), self.prefix.len());
-        let (has_entries, has_own_keys) = (self.has_entries.clone(), self.has_own_keys.clone());
+        let (has_entries, kept_keys, store) =
+            (self.has_entries.clone(), self.kept.clone(), self.store.clone());
         self.store.list(&self.prefix).filter(move |entry| {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -248,9 +249,9 @@ impl Tree {
             let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
             let key = entry.key().get(root..).unwrap_or_default();
             let is_taken = is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key));
-            let is_own = is_own_key(entry.key(), root);
-            has_own_keys.fetch_or(is_taken && is_own, Relaxed);
-            future::ready(is_taken && !is_own)
+            let kept = Kept::of(entry.key(), root);
+            kept.filter(|_| is_taken).inspect(|kept| kept_keys.note(&store, *kept));
+            future::ready(is_taken && kept.is_none())
         })
     }
 
@@ -259,10 +260,15 @@ impl Tree {
         self.has_entries.load(Relaxed)
     }
 
-    /// The line about keys below `.tidegate/` of a directory, which listings have left out; `None` if there are none.
-    pub(super) fn own_keys_line(&self) -> Option<String> {
-        let is_told = self.is_local() && self.has_own_keys.load(Relaxed);
-        is_told.then(|| own_keys_line(&self.name()))
+    /// The lines about jobs whose work paths listings have left out.
+    pub(super) fn job_lines(&self) -> Vec<String> {
+        self.kept.lines(None)
+    }
+
+    /// The lines about all keys that belong to no tree, and that listings have left out.
+    pub(super) fn kept_lines(&self) -> Vec<String> {
+        let directory = self.is_local().then(|| self.name());
+        self.kept.lines(directory.as_deref())
     }
 
     /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tidegate::ErrorKind;
+use tidegate::store::SetProgress;
+use tidegate::{ErrorKind, Object};
 
 use super::clean_up::EndedUploads;
 use super::record::TaskFile;
-use super::work_path::{JobState, NO_SUCH_JOB};
+use super::work_path::{JobPhase, JobState, NO_SUCH_JOB};
 use super::{Job, JobError, Result};
 
 /// What [`Job::abort`] has done.
@@ -50,21 +51,40 @@ impl Job {
     /// # Errors
     /// [`ErrorKind::NotFound`] if there is nothing of the job. Otherwise those of the store: repeat it.
     pub async fn abort(&self) -> Result<JobAbort> {
-        match self.state().await? {
+        let (left, state) = self.what_is_left().await?;
+        self.end_job(left, state).await
+    }
+
+    /// The objects of the work path, and then the state: if the job is gone, the objects are not those of a job of this id
+    /// that is set up meanwhile.
+    pub(super) async fn what_is_left(&self) -> Result<(Vec<Object>, JobState)> {
+        let left = self.list(&self.work_path()).await?;
+        Ok((left, self.state().await?))
+    }
+
+    /// Gives up the job of which this is left.
+    pub(super) async fn end_job(&self, left: Vec<Object>, state: JobState) -> Result<JobAbort> {
+        match state {
             JobState::Begun => return Ok(JobAbort::Begun),
-            JobState::Gone if self.list(&self.work_path()).await?.is_empty() => {
+            JobState::Gone if left.is_empty() => {
                 return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
             }
             JobState::Gone => {
-                let EndedUploads { abandoned, unreadable, .. } = self.clean_up(&HashSet::new()).await?;
+                let EndedUploads { abandoned, unreadable, .. } = self.remove(&left, &HashSet::new()).await?;
+                self.remove_directories(left.iter().map(|object| &object.key)).await;
                 return Ok(JobAbort::Removed { uploads: abandoned, unreadable });
             }
-            JobState::Open | JobState::BeingAborted => {}
+            JobState::Open | JobState::BeingAborted => drop(left),
         }
         // From here on, no attempt is committed, and the manifests are all that a driver may have read.
-        self.close().await?;
+        self.enter(JobPhase::BeingAborted).await?;
+        let is_begun =
+            async || Ok::<_, JobError>(!matches!(self.unclaimed_set().await?, SetProgress::NotBegun));
+        if is_begun().await? {
+            return Ok(JobAbort::Begun);
+        }
         let done = self.abandon_tasks().await?;
-        if matches!(self.state().await?, JobState::Begun) {
+        if is_begun().await? {
             return Ok(JobAbort::Begun);
         }
         let EndedUploads { abandoned, visible, unreadable, .. } = self.clean_up(&done).await?;

@@ -52,23 +52,34 @@ impl Job {
     /// executor opens a session after the sessions were listed, and dies before it writes the id, is the session left to sweeps.
     pub(super) async fn clean_up(&self, kept: &HashSet<String>) -> Result<EndedUploads> {
         let listed = self.list(&self.work_path()).await?;
+        let ended = self.remove(&listed, kept).await?;
+        let last = self.last_keys();
+        for key in &last {
+            self.store.delete(key).await?;
+        }
+        self.remove_directories(listed.iter().map(|object| &object.key).chain(&last)).await;
+        Ok(ended)
+    }
+
+    /// Abandons the uploads of those of these objects that are records, but for those in `kept`, and removes the objects, but
+    /// for the settings and the pointer.
+    pub(super) async fn remove(&self, listed: &[Object], kept: &HashSet<String>) -> Result<EndedUploads> {
         let is_due =
             |object: &&Object| object.key.starts_with(&self.records()) && !kept.contains(&object.key);
         let due: Vec<Object> = listed.iter().filter(is_due).cloned().collect();
         let mut ended = self.end_recorded(&due).await?;
         ended.abandoned += self.end_unknown(&ended.opening).await?;
-        // The settings and the pointer tell other processes how far the job is, see `state`.
-        let last = [self.settings_key(), self.pointer()];
-        let keys = listed.iter().map(|object| &object.key);
+        let last = self.last_keys();
         let alone: HashSet<&String> =
             ended.opening.iter().map(|(record, _)| &record.key).chain(&last).collect();
-        let others = keys.clone().filter(|key| !alone.contains(key)).cloned();
+        let others = listed.iter().map(|object| &object.key).filter(|key| !alone.contains(key)).cloned();
         self.store.delete_many(others).await.into_result()?;
-        for key in &last {
-            self.store.delete(key).await?;
-        }
-        self.remove_directories(keys.chain(&last)).await;
         Ok(ended)
+    }
+
+    /// The settings and the pointer, which tell other processes how far the job is, see `state`.
+    fn last_keys(&self) -> [String; 2] {
+        [self.settings_key(), self.pointer()]
     }
 
     /// On a disk, removes the directories of the work path that these files have left empty.

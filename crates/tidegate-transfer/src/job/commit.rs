@@ -1,20 +1,15 @@
 //! The commit of a job: publishes the files of its tasks as one set, and brings the job to its end.
 
 use std::collections::HashSet;
-use std::future::ready;
-use std::time::Duration;
 
+use tidegate::ErrorKind;
 use tidegate::store::{Manifest, SetProgress};
-use tidegate::{Error as StoreError, ErrorKind};
 use tokio::time::sleep;
 
 use super::clean_up::EndedUploads;
 use super::success::PublishedFile;
-use super::work_path::{JobState, NO_SUCH_JOB, OTHERS, Settings, TRIES};
+use super::work_path::{JobPhase, JobState, NO_SUCH_JOB, OTHERS, Settings, TRIES, pause_after};
 use super::{Job, JobError, Result};
-
-/// The pause before the second time that a driver looks at the job, which doubles: six seconds in all.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a job has published; from [`Job::commit`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,68 +46,57 @@ impl Job {
     /// [`JobError::CannotComplete`]. All others: commit again.
     pub async fn commit(&self) -> Result<CommittedJob> {
         for attempt in 0..TRIES {
-            if attempt > 0 {
-                sleep(FIRST_PAUSE * (1 << (attempt - 1))).await;
-            }
             let committed = match self.unclaimed_set().await? {
                 SetProgress::Complete(objects) => {
                     let files = objects.into_iter().map(PublishedFile::from).collect();
                     // The pointer does not say which uploads it is of: all records are looked at.
                     return self.finish(files, &HashSet::new()).await;
                 }
-                SetProgress::Begun(set) => self.publish(&set, self.records_of(&set)).await?,
+                SetProgress::Begun(set) => match self.publish(&set).await? {
+                    Some(files) => return self.finish(files, &self.records_of(&set).await?).await,
+                    None => None,
+                },
                 _ => self.begin().await?,
             };
             if let Some(committed) = committed {
                 return Ok(committed);
             }
+            sleep(pause_after(attempt)).await;
         }
-        Err(self.refused(ErrorKind::Closed, OTHERS))
+        Err(self.refused(ErrorKind::Timeout, OTHERS))
     }
 
     /// Begins the set; `None` if another process has begun it meanwhile.
     async fn begin(&self) -> Result<Option<CommittedJob>> {
         let tasks = self.read_tasks().await;
         // Only now: a job that was complete before has lost some of its manifests.
-        let state = self.state().await?;
-        match (state, self.refusal(state)) {
-            (JobState::Begun, _) => return Ok(None),
-            (JobState::Gone, _) => return self.completed_before().await.map(Some),
-            (_, Some(over)) => return Err(over),
-            (_, None) => {}
+        match self.state().await? {
+            JobState::Begun => return Ok(None),
+            JobState::Gone => return self.completed_before().await.map(Some),
+            state => self.require_open(state)?,
         }
         let Some(tasks) = tasks? else { return Ok(None) };
         let files: Vec<_> = tasks.into_iter().flat_map(|task| task.files).collect();
         let kept: HashSet<String> = files.iter().map(|file| file.record.clone()).collect();
         // Also without files: of several drivers, the one that begins the set decides which tasks count.
         let set = self.store.manifest(&self.pointer(), files.into_iter().map(|file| file.pending))?;
-        self.publish(&set, ready(Ok(kept))).await
-    }
-
-    /// Publishes a set, and ends the job; `None` if another process has done so meanwhile. `kept` are the records of the set's
-    /// uploads, as far as they are known.
-    async fn publish(
-        &self,
-        set: &Manifest,
-        kept: impl Future<Output = Result<HashSet<String>>>,
-    ) -> Result<Option<CommittedJob>> {
-        match self.store.commit_all(set).await {
-            Ok(_) => {
-                let files = set.pending().iter().map(PublishedFile::from).collect();
-                self.finish(files, &kept.await?).await.map(Some)
-            }
-            Err(error) => self.unless_over(set, error).await,
+        match self.publish(&set).await? {
+            Some(files) => self.finish(files, &kept).await.map(Some),
+            None => Ok(None),
         }
     }
 
-    /// The error of the set's commit; `None` if it comes of another process at work on this job.
-    async fn unless_over(&self, set: &Manifest, error: StoreError) -> Result<Option<CommittedJob>> {
+    /// Publishes a set; `None` if another process has published or ended the job's meanwhile.
+    async fn publish(&self, set: &Manifest) -> Result<Option<Vec<PublishedFile>>> {
+        let Err(error) = self.store.commit_all(set).await else {
+            return Ok(Some(set.pending().iter().map(PublishedFile::from).collect()));
+        };
         if !matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::AlreadyExists | ErrorKind::Replaced) {
             return Err(error.into());
         }
         match self.store.find_set(&self.pointer()).await? {
             SetProgress::NotBegun => match self.state().await? {
-                JobState::Gone => self.completed_before().await.map(Some),
+                JobState::Gone => Ok(None),
                 _ => Err(error.into()),
             },
             SetProgress::Begun(begun) if begun.tokens() == set.tokens() => {
@@ -138,7 +122,7 @@ impl Job {
     /// Ends a job whose files are published. `kept` are the records of these files, as far as they are known.
     async fn finish(&self, files: Vec<PublishedFile>, kept: &HashSet<String>) -> Result<CommittedJob> {
         let published = CommittedJob::of(&files);
-        let committed = match self.settings().await? {
+        let committed = match self.enter(JobPhase::Ending).await? {
             Some(Settings { success_marker: true, created, .. }) => {
                 self.write_success(created, files).await?;
                 published

@@ -12,7 +12,8 @@ pub enum JobError {
     /// The state of the job, or an argument, does not allow it.
     #[error("{}: {message}", printable(object))]
     Refused {
-        /// As of an error of a store: `InvalidInput`, `NotFound`, `Closed`, `TooLarge`.
+        /// As of an error of a store: `InvalidInput`, `NotFound`, `Closed`, `TooLarge`, and `Timeout` if
+        /// other processes are at work on the job all the while.
         kind: ErrorKind,
         /// The job, or the URL of an object of its work path.
         object: String,
@@ -21,7 +22,7 @@ pub enum JobError {
     },
     /// The set of the job was begun, and one of its uploads can't be published.
     #[error(
-        "{} (its URL is {}), then `tidegate abandon --job` ends the job",
+        "{}. To end the job: `tidegate abandon --manifest {}`, then `tidegate abandon --job`",
         sentence_of(error),
         printable(pointer)
     )]

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate::{ErrorKind, Object};
 
 use super::record::{AttemptState, TaskManifest};
-use super::work_path::AT_ONCE;
+use super::work_path::{AT_ONCE, Expected};
 use super::{Job, Result};
 
 /// The most bytes that the manifests of a job have together: the driver holds them in memory. A file has about 650, and 180 for
@@ -23,65 +24,59 @@ impl Job {
         format!("{}{task}/{attempt}.json", self.manifests())
     }
 
-    /// Writes the manifest of an attempt's files, unless one of these files is there or the attempt was given up. See `decide`.
-    /// Fails if no driver would read it.
-    pub(super) async fn hand_in(&self, manifest: TaskManifest) -> Result<(Option<Object>, TaskManifest)> {
-        let bytes = manifest.to_json().len() as u64;
+    /// Writes the manifest, unless the key already has a manifest with the same files, or the mark that the attempt was given
+    /// up. Returns how far the attempt is now. Fails if no driver would read it.
+    pub(super) async fn hand_in(&self, manifest: &TaskManifest) -> Result<AttemptState> {
+        let (key, json) =
+            (self.manifest_key(&manifest.task, &manifest.attempt), Bytes::from(manifest.to_json()));
+        let bytes = json.len() as u64;
         if bytes > MOST_MANIFESTS {
             let message = format!(
                 "the manifest of the attempt has {bytes} bytes, and a driver reads up to {MOST_MANIFESTS} of all attempts: \
                  write fewer files, or larger parts"
             );
-            let key = self.manifest_key(&manifest.task, &manifest.attempt);
             return Err(self.refused_object(ErrorKind::TooLarge, &key, message));
         }
-        let replaces = |there: &TaskManifest| {
-            let is_new = there.state == AttemptState::Committed && !there.has_files_of(&manifest);
-            is_new.then(|| manifest.clone())
-        };
-        self.decide(manifest.clone(), replaces).await
-    }
-
-    /// Has an attempt not count: marks it as given up.
-    pub(super) async fn withdraw(&self, task: &str, attempt: &str) -> Result<(Option<Object>, TaskManifest)> {
-        let mark = TaskManifest {
-            job: self.id.clone(),
-            task: task.to_owned(),
-            attempt: attempt.to_owned(),
-            state: AttemptState::GivenUp,
-            written: 0,
-            files: Vec::new(),
-        };
-        // The files stay in it: an abort of the job looks for all that a driver may have read.
-        let replaces = |there: &TaskManifest| match there.state {
-            AttemptState::Committed => Some(TaskManifest { state: AttemptState::Withdrawn, ..there.clone() }),
-            AttemptState::GivenUp | AttemptState::Withdrawn => None,
-        };
-        self.decide(mark, replaces).await
-    }
-
-    /// Writes `first` where nothing is, or what `replaces` makes of the manifest that is there. Returns the manifest that is
-    /// there now, and the object if this call has written it.
-    async fn decide(
-        &self,
-        first: TaskManifest,
-        replaces: impl Fn(&TaskManifest) -> Option<TaskManifest> + Send + Sync,
-    ) -> Result<(Option<Object>, TaskManifest)> {
-        let key = self.manifest_key(&first.task, &first.attempt);
-        let mut now = first.clone();
-        let decide = |there: Option<&[u8]>| {
-            let Some(text) = there else {
-                now = first.clone();
-                return Ok(Some(now.to_json()));
-            };
+        let mut state = AttemptState::Committed;
+        let hand_in = |there: Option<&[u8]>| {
+            let Some(text) = there else { return Ok(Some(json.clone())) };
             let there = self.manifest_of(&key, text)?;
-            let next = replaces(&there);
-            let json = next.as_ref().map(TaskManifest::to_json);
-            now = next.unwrap_or(there);
-            Ok(json)
+            state = there.state;
+            let is_new = state == AttemptState::Committed && !there.has_files_of(manifest);
+            Ok(is_new.then(|| json.clone()))
         };
-        let written = self.change(&key, decide).await?;
-        Ok((written, now))
+        self.change(&key, Expected::Nothing, hand_in).await?;
+        Ok(state)
+    }
+
+    /// Has an attempt not count: marks it as given up. Returns how far it is now, and the mark if this call has written it.
+    pub(super) async fn withdraw(&self, task: &str, attempt: &str) -> Result<(Option<Object>, AttemptState)> {
+        let key = self.manifest_key(task, attempt);
+        let mut state = AttemptState::GivenUp;
+        let withdraw = |there: Option<&[u8]>| {
+            let marked = match there.map(|text| self.manifest_of(&key, text)).transpose()? {
+                None => TaskManifest {
+                    job: self.id.clone(),
+                    task: task.to_owned(),
+                    attempt: attempt.to_owned(),
+                    state: AttemptState::GivenUp,
+                    written: 0,
+                    files: Vec::new(),
+                },
+                // The files stay in it: an abort of the job looks for all that a driver may have read.
+                Some(there) if there.state == AttemptState::Committed => {
+                    TaskManifest { state: AttemptState::Withdrawn, ..there }
+                }
+                Some(there) => {
+                    state = there.state;
+                    return Ok(None);
+                }
+            };
+            state = marked.state;
+            Ok(Some(marked.to_json().into()))
+        };
+        let written = self.change(&key, Expected::Nothing, withdraw).await?;
+        Ok((written, state))
     }
 
     /// Describes and reads a manifest; `None` if it is not there.

@@ -105,9 +105,12 @@ impl Job {
             JobState::Begun => self.complete().await,
             JobState::Open => Ok(Some(JobOutcome::NotBegun)),
             // Also what an attempt has left that came too late.
-            JobState::BeingAborted | JobState::Gone => match self.give_up().await? {
-                Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
-                ended => Ok(ended),
+            JobState::BeingAborted | JobState::Gone => match self.what_is_left().await? {
+                (_, JobState::Open) => Ok(Some(JobOutcome::NotBegun)),
+                (left, state) => match ended(self.end_job(left, state).await)? {
+                    Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
+                    ended => Ok(ended),
+                },
             },
         }
     }
@@ -125,11 +128,16 @@ impl Job {
     }
 
     async fn give_up(&self) -> Result<Option<JobOutcome>> {
-        match self.abort().await {
-            Ok(ended) => Ok(Some(JobOutcome::Ended(ended))),
-            // Another process has just removed it, or it is an empty directory of a disk.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        ended(self.abort().await)
+    }
+}
+
+/// `None` if there is nothing of the job.
+fn ended(ended: Result<JobAbort>) -> Result<Option<JobOutcome>> {
+    match ended {
+        Ok(ended) => Ok(Some(JobOutcome::Ended(ended))),
+        // Another process has just removed it, or it is an empty directory of a disk.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -1,5 +1,6 @@
 //! `_SUCCESS`, the object that says that a job is complete.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tidegate::Store;
 use tidegate::store::PointedObject;
@@ -7,7 +8,7 @@ use tidegate::upload::Pending;
 
 use super::commit::CommittedJob;
 use super::record::{VERSION, versioned};
-use super::work_path::read;
+use super::work_path::{Expected, read};
 use super::{Job, Result};
 
 /// The key, in the output directory, of the object that is written when all files of a job are published. Its JSON has the
@@ -76,13 +77,13 @@ impl Job {
             bytes,
             objects: files,
         };
-        let text = serde_json::to_string(&text).unwrap_or_default();
+        let text = Bytes::from(serde_json::to_string(&text).unwrap_or_default());
         let is_later = |there: SuccessText| there.job != self.id && there.created > created;
         let write = |there: Option<&[u8]>| {
             let keeps = there.and_then(versioned::<SuccessText>).is_some_and(is_later);
             Ok((!keeps).then(|| text.clone()))
         };
-        self.change(SUCCESS, write).await.map(drop)
+        self.change(SUCCESS, Expected::Something, write).await.map(drop)
     }
 
     /// What `_SUCCESS` says, if it is that of this job.

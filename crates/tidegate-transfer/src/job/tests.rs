@@ -1,4 +1,5 @@
 mod attempts;
+mod claims;
 mod interrupted;
 mod limits;
 mod lost;
@@ -204,7 +205,7 @@ async fn an_abort_that_is_overtaken_by_a_commit_says_so() -> Result {
     run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
     let settings = job.settings().await?.unwrap();
     job.commit().await?;
-    job.close().await?;
+    job.enter(work_path::JobPhase::BeingAborted).await?;
     assert_eq!(keys(&out).await, ["0", "_SUCCESS"]);
     // As if the abort had found the settings before.
     job.write(&job.settings_key(), settings.to_json()).await?;
@@ -299,6 +300,8 @@ async fn a_set_that_lost_an_upload_is_ended_by_hand() -> Result {
     assert!(
         matches!(&stuck, JobError::CannotComplete { pointer, .. } if pointer.ends_with("out/__tidegate_a/commit.json"))
     );
+    let ways = "`tidegate abandon --manifest memory://jobs/out/__tidegate_a/commit.json`, then `tidegate abandon --job`";
+    assert!(stuck.to_string().ends_with(&format!(". To end the job: {ways}")), "{stuck}");
     assert_eq!(job.abort().await?, JobAbort::Begun);
     let ended = out.abandon_set(&job.pointer()).await?;
     let visible = ended.visible.len() as u64;

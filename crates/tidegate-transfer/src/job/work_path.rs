@@ -7,18 +7,36 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tidegate::store::SetProgress;
 use tidegate::{Entry, Error as StoreError, ErrorKind, Object, Store};
+use tokio::time::sleep;
 
 use super::record::{VERSION, versioned};
-use super::{Job, JobError, Result};
+use super::{Job, Result};
 
 /// The beginning of the name of a work path.
-pub(super) const WORK_PATH: &str = "__tidegate_";
+pub(crate) const WORK_PATH: &str = "__tidegate_";
 
 /// Objects of the work path that are read, and uploads that are ended, at the same time; the engine's limits hold as well.
 pub(super) const AT_ONCE: usize = 64;
 
 /// How often a process looks again because others are at work on the job.
 pub(super) const TRIES: u32 = 7;
+
+/// After so many more looks, three seconds, the process that gives up uploads is taken for dead.
+const PATIENCE: u32 = 4;
+
+/// The pause after the first look at the job.
+const FIRST_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
+
+/// The largest object that is read whole, in bytes: more than manifests and the settings have. A larger one is another
+/// program's.
+const LARGEST: u64 = 256 << 20;
+
+/// What a process expects at a key that it is about to change.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Expected {
+    Nothing,
+    Something,
+}
 
 /// The content of `job.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +58,8 @@ pub(super) enum JobPhase {
     Open,
     /// The job is being given up: no attempt is committed any more, and no driver begins the set.
     BeingAborted,
+    /// The set is complete: no file is opened any more.
+    Ending,
 }
 
 impl Settings {
@@ -67,6 +87,8 @@ impl Settings {
         match self.phase {
             JobPhase::Open => JobState::Open,
             JobPhase::BeingAborted => JobState::BeingAborted,
+            // It was completed after it was looked for.
+            JobPhase::Ending => JobState::Begun,
         }
     }
 
@@ -110,6 +132,9 @@ impl Job {
         let read = async {
             let mut reader = self.store.reader(key).await?;
             let (object, mut text) = (reader.object().clone(), Vec::<u8>::new());
+            if object.known_size().is_some_and(|size| size > LARGEST) {
+                return Ok((object, text));
+            }
             while let Some(piece) = reader.try_next().await? {
                 text.extend_from_slice(&piece);
             }
@@ -128,35 +153,33 @@ impl Job {
     }
 
     /// Writes what `change` makes of the object, or of nothing, unless another process changes the object first: then tries
-    /// again. Returns what it has written; `None` if `change` leaves the object as it is.
+    /// again. Where the object is `expected` to be there, it is read first; otherwise only after a first write was refused.
+    /// Returns what it has written; `None` if `change` leaves the object as it is.
     pub(super) async fn change(
         &self,
         key: &str,
-        mut change: impl FnMut(Option<&[u8]>) -> Result<Option<String>> + Send,
+        expected: Expected,
+        mut change: impl FnMut(Option<&[u8]>) -> Result<Option<Bytes>> + Send,
     ) -> Result<Option<Object>> {
-        let put = |json| self.store.put(key, json).content_type("application/json");
-        for _ in 0..TRIES {
-            let created = change(None)?;
-            let may_create = created.is_some();
-            if let Some(json) = created {
-                match put(json).create_only().await {
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                    written => return Ok(Some(written?)),
-                }
-            }
-            let Some((object, text)) = self.describe_and_read(key).await? else {
-                match may_create {
-                    true => continue,
-                    false => return Ok(None),
-                }
+        for attempt in 0..TRIES {
+            let there = match (attempt, expected) {
+                (0, Expected::Nothing) => None,
+                _ => self.describe_and_read(key).await?,
             };
-            let Some(json) = change(Some(&text))? else { return Ok(None) };
-            match put(json).replaces(object).await {
-                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
-                written => return Ok(Some(written?)),
+            let Some(json) = change(there.as_ref().map(|(_, text)| &**text))? else { return Ok(None) };
+            let put = self.store.put(key, json).content_type("application/json");
+            let written = match there {
+                None => put.create_only().await,
+                Some((object, _)) => put.replaces(object).await,
+            };
+            let has_changed = |error: &StoreError| {
+                matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::Replaced | ErrorKind::NotFound)
+            };
+            if !written.as_ref().is_err_and(has_changed) {
+                return Ok(Some(written?));
             }
         }
-        Err(self.refused_object(ErrorKind::Closed, key, OTHERS))
+        Err(self.refused_object(ErrorKind::Timeout, key, OTHERS))
     }
 
     /// Removes an object, if it is still this one.
@@ -193,62 +216,79 @@ impl Job {
         })
     }
 
-    /// Has every process know that the job is being given up. Does nothing if there are no settings.
-    pub(super) async fn close(&self) -> Result {
-        let close = |text: Option<&[u8]>| {
-            let Some(text) = text else { return Ok(None) };
-            let settings = self.settings_of(text)?;
-            let closed = Settings { phase: JobPhase::BeingAborted, ..settings.clone() };
-            Ok((settings.phase == JobPhase::Open).then(|| closed.to_json()))
+    /// Has every process know that an open job is in this phase. Returns the settings as they are now; `None` if there are
+    /// none, and nothing is done.
+    pub(super) async fn enter(&self, phase: JobPhase) -> Result<Option<Settings>> {
+        let mut now = None;
+        let enter = |text: Option<&[u8]>| {
+            now = text.map(|text| self.settings_of(text)).transpose()?;
+            let open = now.as_mut().filter(|settings| settings.phase == JobPhase::Open);
+            Ok(open.map(|settings| {
+                settings.phase = phase;
+                settings.to_json().into()
+            }))
         };
-        self.change(&self.settings_key(), close).await.map(drop)
+        self.change(&self.settings_key(), Expected::Something, enter).await?;
+        Ok(now)
     }
 
     /// How far the job is. The set is looked for before the settings, because a job that is complete loses its settings
     /// before its pointer: if there is no set, and then there are settings, the set was not begun when it was looked for.
+    ///
+    /// While the job is being given up, its uploads are left to the process that does so.
     pub(super) async fn state(&self) -> Result<JobState> {
-        let SetProgress::NotBegun = self.unclaimed_set().await? else { return Ok(JobState::Begun) };
+        let mut set = self.store.find_set(&self.pointer()).await?;
+        if matches!(set, SetProgress::BeingAbandoned(_)) {
+            if !self.store.exists(&self.pointer()).await? {
+                let settings = self.settings().await?;
+                if settings.is_some_and(|settings| settings.phase == JobPhase::BeingAborted) {
+                    return Ok(JobState::BeingAborted);
+                }
+            }
+            set = self.unclaimed_set().await?;
+        }
+        let SetProgress::NotBegun = set else { return Ok(JobState::Begun) };
         Ok(self.settings().await?.map_or(JobState::Gone, Settings::state))
     }
 
-    /// Fails if the end of the job may have listed the records. It begins before that, and this looks in the same order as
-    /// [`state`](Self::state), and not for a set that is begun: a complete one has the pointer, and loses the settings first.
-    /// So the end of the job sees every record that was written before a call that succeeds.
+    /// Fails once the end of the job may have listed the records: the end writes the phase before it lists, and removes the
+    /// settings after. So, if this call succeeds, the end sees every record that was written before it.
     pub(super) async fn check_not_ended(&self) -> Result {
-        let state = match self.store.exists(&self.pointer()).await? {
-            true => JobState::Begun,
-            false => self.settings().await?.map_or(JobState::Gone, Settings::state),
-        };
-        self.refusal(state).map_or(Ok(()), Err)
+        self.require_open(self.settings().await?.map_or(JobState::Gone, Settings::state))
     }
 
-    /// The error of an attempt or a driver that comes too late; `None` while the job is open.
-    pub(super) fn refusal(&self, state: JobState) -> Option<JobError> {
+    /// Fails for an attempt or a driver that comes too late.
+    pub(super) fn require_open(&self, state: JobState) -> Result {
         let why = match state {
-            JobState::Open => return None,
+            JobState::Open => return Ok(()),
             JobState::Begun => "the job is being committed, or is complete",
             JobState::BeingAborted => "the job is being given up: `tidegate abandon --job` ends that",
             JobState::Gone => NO_SUCH_JOB,
         };
-        Some(self.refused(ErrorKind::Closed, why))
+        Err(self.refused(ErrorKind::Closed, why))
     }
 
-    /// How far the set is. An attempt that came too late, or an abort, has the set's pointer while it gives up uploads, and
-    /// may have died: what it has begun is ended first.
+    /// How far the set is. An attempt that came too late, or an abort, has the set's pointer while it gives up uploads: that is
+    /// waited for. It may have died: then what it has begun is ended first.
     pub(super) async fn unclaimed_set(&self) -> Result<SetProgress> {
-        for _ in 0..TRIES {
-            let uploads = match self.store.find_set(&self.pointer()).await? {
-                SetProgress::BeingAbandoned(uploads) => uploads,
+        for look in 0..TRIES {
+            match self.store.find_set(&self.pointer()).await? {
+                SetProgress::BeingAbandoned(_) => {}
                 progress => return Ok(progress),
-            };
-            match self.store.abandon_all(&uploads).await {
-                // A set was begun meanwhile, or files of these were published alone.
-                Err(error) if error.kind() == ErrorKind::Closed => {}
-                ended => ended?,
+            }
+            // Others may wait as well: not all of them end it at once.
+            sleep(pause_after(look).mul_f64(0.5 + fastrand::f64())).await;
+            if look >= PATIENCE {
+                self.store.end_abandoning(&self.pointer()).await?;
             }
         }
-        Err(self.refused(ErrorKind::Closed, OTHERS))
+        Err(self.refused(ErrorKind::Timeout, OTHERS))
     }
+}
+
+/// The pause after the first look at the job (0), or a later one. It doubles up to the fifth: six seconds in all.
+pub(super) fn pause_after(look: u32) -> Duration {
+    FIRST_PAUSE * (1 << look.min(PATIENCE))
 }
 
 /// Reads an object; `None` if it is not there.

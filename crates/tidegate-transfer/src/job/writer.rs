@@ -128,6 +128,10 @@ impl OpenFile {
         &self.0.record
     }
 
+    fn key(&self) -> &str {
+        &self.0.key
+    }
+
     /// Writes the record of the upload.
     pub(super) async fn write_record(&self, job: &Job, state: UploadState) -> Result {
         let record = UploadRecord { key: self.0.key.clone(), state };
@@ -222,9 +226,10 @@ impl TaskWriter {
     /// As after an error.
     ///
     /// # Errors
-    /// The errors of [`Writer::prepare`] and of writing the record; [`ErrorKind::Closed`] once the job's lifetime is over, or
-    /// if the file was discarded: then the upload is abandoned. After another error the attempt cannot be committed until a file of this key is written again, or
-    /// [discarded](Self::discarder). The end of the attempt or of the job abandons the upload.
+    /// The errors of [`Writer::prepare`] and of writing the record; [`ErrorKind::Closed`] once the job's lifetime is over, and
+    /// if the file was [discarded](Self::discarder): then the attempt can be committed without it. After another error it cannot
+    /// be committed until a file of this key is written again, or discarded. The end of the attempt or of the job abandons the
+    /// upload.
     pub async fn close(self) -> Result<Checksum> {
         let Self { job, writer, open, until } = self;
         let lifetime = job.remaining(until)?;
@@ -239,7 +244,7 @@ impl TaskWriter {
         }
         job.store.abandon(&pending).await?;
         job.store.delete(open.record()).await?;
-        Err(job.refused_object(ErrorKind::Closed, pending.key(), "the file was discarded before it was closed"))
+        Err(job.refused_object(ErrorKind::Closed, open.key(), "the file was discarded before it was closed"))
     }
 
     /// Discards the file, and waits until the store has released the upload. The attempt can be committed without the file,

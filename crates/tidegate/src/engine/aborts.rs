@@ -33,8 +33,8 @@ const KEPT: usize = 1000;
 pub(crate) enum AbortsOn {
     #[cfg_attr(not(test), default)]
     OwnThread,
-    /// The runtime that the writer was started on. Many tests of this crate, and none of the stores' own, pause that runtime's clock, which no other
-    /// runtime shares.
+    /// The runtime that the writer was started on. Many tests of this crate pause the clock of that runtime. The stores' own
+    /// tests do not.
     #[cfg_attr(test, default)]
     WritersRuntime,
 }

@@ -48,7 +48,7 @@ impl PrepareBuilder {
         Self { writer, lifetime: SIX_DAYS }
     }
 
-    /// How long the upload waits for its commit; six days by default, and with `None`. Until then no sweep, on any machine, ends
+    /// How long the upload waits for its commit. The default, and `None`, is six days. Until then no sweep, on any machine, ends
     /// it; afterwards every sweep of the bucket removes its record, and it counts as any unfinished upload. Azure Blob Storage
     /// and Google's resumable uploads live for a week at most, and a bucket may have a lifecycle rule that ends uploads earlier:
     /// [`Pending::warning`] says so.

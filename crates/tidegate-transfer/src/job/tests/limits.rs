@@ -37,7 +37,7 @@ async fn an_attempt_with_more_files_than_a_driver_reads_is_refused() -> Result {
     while size(&many) <= manifests::MOST_MANIFESTS {
         many.files.extend_from_within(..);
     }
-    let refused = job.hand_in(many).await.unwrap_err();
+    let refused = job.hand_in(&many).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
     assert!(refused.object().ends_with("tasks/t0/t0-0.json"), "{refused}");
     assert_eq!(job.commit().await?.objects, 30);

@@ -154,3 +154,55 @@ async fn an_attempt_goes_on_without_a_file_that_was_discarded() -> Result {
     assert_eq!(bucket.keys().await.0, ["out/0", "out/3", "out/_SUCCESS"]);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_file_that_was_discarded_does_not_count_if_its_writer_closes() -> Result {
+    let bucket = Bucket::new();
+    let out = bucket.immortal().out;
+    new_job(&out, "a").await;
+    let attempt = begun(&out).await?;
+    let mut writer = attempt.writer("1", |options| options).await?;
+    writer.write_bytes("rows".into()).await?;
+    writer.discarder().discard();
+    let refused = writer.close().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed, "{refused}");
+    assert!(refused.object().ends_with("/out/1"), "{refused}");
+    assert_eq!(bucket.sessions().await, ["out/0"]);
+    // The key is free.
+    attempt.writer("1", |options| options).await?.abort().await?;
+    attempt.commit().await?;
+    assert_eq!(Job::new(&out, "a")?.commit().await?.objects, 1);
+    super::interrupted::expect_nothing_left(&bucket, "at the end").await;
+    Ok(())
+}
+
+/// The driver has published the job, and died before its end.
+#[tokio::test]
+async fn a_late_attempt_that_misses_a_file_leaves_nothing() -> Result {
+    for is_dropped in [true, false] {
+        let bucket = Bucket::new();
+        let out = bucket.immortal().out;
+        let job = new_job(&out, "a").await;
+        let attempt = begun(&out).await?;
+        let mut writer = Some(attempt.writer("1", |options| options).await?);
+        if is_dropped {
+            writer = None;
+            out.tide().settled().await;
+        }
+        out.commit_all(&out.manifest(&job.pointer(), [])?).await?;
+        for _ in 0..2 {
+            let refused = attempt.commit().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Closed, "{is_dropped}: {refused}");
+            assert_eq!(bucket.sessions().await, Vec::<String>::new(), "{is_dropped}");
+        }
+        let records = bucket.keys().await.1.into_iter().filter(|key| key.contains("/attempts/"));
+        assert_eq!(records.count(), 0, "{is_dropped}");
+        if let Some(writer) = writer {
+            assert!(writer.close().await.is_err());
+        }
+        job.commit().await?;
+        out.tide().settled().await;
+        super::interrupted::expect_nothing_left(&bucket, "at the end").await;
+    }
+    Ok(())
+}

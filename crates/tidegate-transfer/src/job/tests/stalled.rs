@@ -73,7 +73,7 @@ async fn a_file_that_is_opened_after_the_end_of_the_job_leaves_no_session_and_no
             if let Some(refused) = opened {
                 assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed, "{when}");
                 expect_nothing_left(&bucket, &when).await;
-                assert!(steps > 6, "{when}");
+                assert!(steps > 5, "{when}");
                 break;
             }
             // At most a record, which names no session.
