@@ -135,6 +135,7 @@ impl Local {
             // A disk has no second connection.
             hedge: false,
             create_only_parts: true,
+            parts_in_any_order: false,
             append: None,
             replaces: true,
             // A file holds only bytes.

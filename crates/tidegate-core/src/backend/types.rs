@@ -34,6 +34,9 @@ pub struct Capabilities {
     pub hedge: bool,
     /// Whether completing a session of parts can be bound to the condition that the key has no object.
     pub create_only_parts: bool,
+    /// Whether a part can be stored before it is known how many bytes come before it in the object. If not, the store
+    /// writes each part to its place.
+    pub parts_in_any_order: bool,
     /// Every [append](super::Append) but the last must be a multiple of this many bytes; `None` if nothing is
     /// appended. Completing such a session can be bound to the condition that the key has no object.
     pub append: Option<u64>,
@@ -82,6 +85,7 @@ impl Default for Capabilities {
             equal_parts: false,
             hedge: false,
             create_only_parts: true,
+            parts_in_any_order: true,
             append: None,
             replaces: false,
             tokens: true,

@@ -13,7 +13,7 @@ use crate::backend::local::FilesBelow;
 use crate::backend::{Attempt, Backend, LifecycleRule, Session};
 use crate::recover::{ClaimedUpload, LeftUpload};
 use crate::store::Manifest;
-use crate::upload::{Pending, PrepareBuilder, Resumable};
+use crate::upload::{PartReceipt, PartsUpload, Pending, PrepareBuilder, Resumable};
 use crate::{Object, Store, Tidegate, Writer};
 
 fn is_send(_: impl Future + Send + 'static) {}
@@ -56,6 +56,16 @@ fn pending(
         store().abandon_set("k"),
         store().end_abandoning("k"),
         store().find_set("k"),
+    );
+}
+
+fn in_parts(store: fn() -> Store, upload: fn() -> PartsUpload, receipts: fn() -> Vec<PartReceipt>) {
+    sent!(
+        store().upload_in_parts("k"),
+        store().parts_upload("id"),
+        upload().put_part(1, "bytes"),
+        upload().complete(&receipts()),
+        upload().abandon(),
     );
 }
 
@@ -192,7 +202,7 @@ fn public_futures(directory: &Path, names: &mut BTreeSet<String>) {
 #[test]
 fn every_public_future_is_named_in_this_file() {
     // Never called: the test is that these functions compile.
-    let _ = (engine, pending, store, recovered, backends);
+    let _ = (engine, pending, in_parts, store, recovered, backends);
     #[cfg(feature = "prefix")]
     let _ = prefixed;
     let mut names = BTreeSet::new();

@@ -37,6 +37,7 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::{Attributes, Encryption, Object};
 use crate::upload::{CopyBuilder, WriterBuilder};
 
+mod in_parts;
 mod stores;
 mod values;
 

@@ -19,7 +19,9 @@ use crate::engine::listing;
 use crate::engine::request::Failure;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
-use crate::upload::{CopyBuilder, Pending, Resumable, Unpublished, Writer, WriterBuilder};
+use crate::upload::{
+    CopyBuilder, PartsUpload, PartsUploadBuilder, Pending, Resumable, Unpublished, Writer, WriterBuilder,
+};
 
 /// One bucket or root, or a prefix of it. A clone is the same store.
 #[derive(Clone, Debug)]
@@ -365,6 +367,52 @@ impl Store {
             Unpublished::Pending(pending) => crate::upload::abandon(&self.context, pending).await,
             Unpublished::Resumable(point) => crate::upload::abandon_resumable(&self.context, point).await,
         }
+    }
+
+    /// Sets up an upload to `key` whose parts are put in any order, by any processes: for programs that cut an object
+    /// themselves. Use a [`writer`](Self::writer) for bytes of one producer: it cuts, sends and retries alone. Awaited, it
+    /// is a [`PartsUpload`].
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// use tidegate::upload::PartReceipt;
+    ///
+    /// let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
+    /// let upload = store.upload_in_parts("large").await?;
+    /// let id = upload.id(); // for the other processes
+    ///
+    /// // In any process, in any order:
+    /// let upload = store.parts_upload(&id).await?;
+    /// let last = upload.put_part(2, "the end").await?.to_json();
+    /// let first = upload.put_part(1, vec![7; 5 << 20]).await?.to_json();
+    /// assert!(!store.exists("large").await?);
+    ///
+    /// let receipts = [PartReceipt::from_json(&first)?, PartReceipt::from_json(&last)?];
+    /// let object = upload.complete(&receipts).await?; // visible from here on
+    /// assert_eq!(object.size, (5 << 20) + 7);
+    /// # Ok::<(), tidegate::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn upload_in_parts(&self, key: impl Into<String>) -> PartsUploadBuilder {
+        PartsUploadBuilder::new(self.context.clone(), key.into())
+    }
+
+    /// The upload in parts that has this [id](PartsUpload::id), which any process has opened in this bucket. Sends nothing:
+    /// that an upload has ended is found by its next call.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if the text is no id of an upload in parts, or one of another bucket.
+    pub async fn parts_upload(&self, id: &str) -> Result<PartsUpload> {
+        PartsUpload::of(&self.context, id)
+    }
+
+    /// Whether [`upload_in_parts`](Self::upload_in_parts) works here: S3, Google Cloud Storage and Azure Blob Storage take
+    /// parts in any order. A local disk writes each part to its place in the file and needs to know what comes before,
+    /// and keys that are spread over prefixes have no place of their own. Sends nothing: a server that lacks what its
+    /// protocol has shows that when an upload is opened.
+    pub fn takes_parts_in_any_order(&self) -> bool {
+        crate::upload::takes_parts_in_any_order(&self.context)
     }
 
     /// Lists the objects whose keys begin with `prefix`; see [`ListStream`].

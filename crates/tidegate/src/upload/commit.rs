@@ -14,6 +14,7 @@ use super::settle::There;
 use super::source::copy::{CopyMethod, copy};
 use crate::backend::{Appended, CopySource, FaultKind, PartOrigin, Receipt, Session};
 use crate::engine::Context;
+use crate::engine::pending::RecordName;
 use crate::journal::Part;
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -28,24 +29,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Publishes the object; see [`Store::commit`](crate::Store::commit).
 pub(crate) async fn commit(context: &Context, pending: &Pending) -> Result<Object> {
-    let to_commit = PendingUpload::new(context, pending, Operation::Complete)?;
-    let object = match to_commit.publish(&context.root()).await {
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::SessionLost | ErrorKind::AlreadyExists | ErrorKind::Replaced
-            ) =>
-        {
-            // Another process may have committed it, in a store that keeps no writer tokens too.
-            match to_commit.appears(&error).await? {
-                Some(object) => object,
-                None => return Err(to_commit.lost(error)),
-            }
-        }
-        published => published?,
-    };
-    to_commit.remove_record().await;
-    Ok(context.relative(object))
+    PendingUpload::new(context, pending, Operation::Complete)?.commit(context).await
+}
+
+/// Publishes an upload whose parts several processes have sent: so a part counts only if the store proves its bytes.
+/// [`ErrorKind::InvalidInput`] if the session is there, and does not have a part as its receipt says.
+pub(super) async fn commit_parts(context: &Context, pending: &Pending) -> Result<Object> {
+    let mut to_commit = PendingUpload::new(context, pending, Operation::Complete)?;
+    to_commit.upload.points.share();
+    to_commit.is_of_receipts = true;
+    to_commit.has_record = to_commit.only_record_tells();
+    to_commit.commit(context).await
 }
 
 /// Gives the upload up; see [`Store::abandon`](crate::Store::abandon).
@@ -104,6 +98,10 @@ pub(crate) async fn is_published(context: &Context, pending: &Pending) -> Result
 struct PendingUpload {
     pending: Pending,
     upload: Arc<Upload>,
+    /// Whether a record keeps sweeps from it, or tells alone that it was not given up.
+    has_record: bool,
+    /// Whether the caller has chosen the parts, and may choose others if the session does not have these.
+    is_of_receipts: bool,
 }
 
 impl PendingUpload {
@@ -118,7 +116,60 @@ impl PendingUpload {
             PendingBytes::Append { .. } => SessionTakes::AppendedBytes,
             PendingBytes::Parts { .. } | PendingBytes::Aside => SessionTakes::Parts(PartOrigin::Sent),
         };
-        Ok(Self { pending: pending.clone(), upload: Arc::new(upload.into_session_of(takes)) })
+        let upload = Arc::new(upload.into_session_of(takes));
+        Ok(Self { pending: pending.clone(), upload, has_record: true, is_of_receipts: false })
+    }
+
+    async fn commit(&self, context: &Context) -> Result<Object> {
+        let object = match self.publish(&context.root()).await {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::SessionLost | ErrorKind::AlreadyExists | ErrorKind::Replaced
+                ) =>
+            {
+                if error.kind() == ErrorKind::SessionLost
+                    && let Some(number) = self.lacks().await
+                {
+                    let message = format!(
+                        "the upload does not have part {number} as its receipt says: put it again, or complete with the \
+                         receipt of the part that was put last"
+                    );
+                    let refused = self.upload.error(ErrorKind::InvalidInput, Operation::Complete, message);
+                    return Err(refused.with_source(error));
+                }
+                // Another process may have committed it, in a store that keeps no writer tokens too.
+                match self.appears(&error).await? {
+                    Some(object) => object,
+                    None => return Err(self.lost(error)),
+                }
+            }
+            published => published?,
+        };
+        self.remove_record().await;
+        Ok(context.relative(object))
+    }
+
+    /// The part that an open session does not have as the caller's receipt says. `None` if the session has ended, the
+    /// store can't tell, or the parts are not the caller's choice.
+    async fn lacks(&self) -> Option<u32> {
+        let PendingBytes::Parts { id, parts } = &self.pending.bytes else { return None };
+        if !self.is_of_receipts {
+            return None;
+        }
+        let upload = &self.upload;
+        let session = Session { key: upload.key.clone(), id: id.clone() };
+        let receipts: Vec<Receipt> = parts.iter().map(Part::receipt).filter(|part| part.size > 0).collect();
+        let Ok(RemainingParts::Lacks(number)) = upload.kept(&session, &receipts).await else { return None };
+        if upload.backend.capabilities().aborts {
+            return Some(number);
+        }
+        // The blocks of an upload that has ended are gone, and those of one without parts were never there.
+        let held = |attempt| {
+            let session = &session;
+            async move { upload.backend.need_admin()?.held(session, attempt).await }
+        };
+        upload.requests.send(Operation::List, None, None, held).await.ok().map(|_| number)
     }
 
     async fn abandon(&self) -> Result<()> {
@@ -284,16 +335,7 @@ impl PendingUpload {
 
     /// Describes the record. [`ErrorKind::SessionLost`] if there is none.
     async fn record(&self) -> Result<Object> {
-        let key = self.pending.record_name().key();
-        let head = |attempt| self.upload.backend.head(&key, attempt);
-        let found = self.upload.requests.send(Operation::Head, None, None, head).await;
-        found.map_err(|mut failure| {
-            if failure.fault.kind == FaultKind::NotFound {
-                failure.fault.kind = FaultKind::NoSession;
-                failure.fault.message = "its record is gone".to_owned();
-            }
-            self.upload.failed(failure, Operation::Complete)
-        })
+        self.upload.record(&self.pending.record_name(), Operation::Complete).await
     }
 
     /// The last bytes of a session that is appended to.
@@ -399,9 +441,25 @@ impl PendingUpload {
         if self.pending.has_points {
             self.upload.remove_points(self.pending.bytes.session()).await?;
         }
-        if self.upload.backend.is_local() {
+        if self.upload.backend.is_local() || !self.has_record {
             return Ok(());
         }
         self.upload.remove_own(&self.pending.record_name().key()).await
+    }
+}
+
+impl Upload {
+    /// Describes a record of this upload, for `operation`. [`ErrorKind::SessionLost`] if there is none.
+    pub(super) async fn record(&self, name: &RecordName, operation: Operation) -> Result<Object> {
+        let key = name.key();
+        let head = |attempt| self.backend.head(&key, attempt);
+        let found = self.requests.send(Operation::Head, None, None, head).await;
+        found.map_err(|mut failure| {
+            if failure.fault.kind == FaultKind::NotFound {
+                failure.fault.kind = FaultKind::NoSession;
+                failure.fault.message = "its record is gone".to_owned();
+            }
+            self.failed(failure, operation)
+        })
     }
 }

@@ -14,7 +14,7 @@ use crate::types::object::{Attributes, Object};
 
 /// A write of one object, as another process needs it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct DescribedWrite {
+pub(in crate::upload) struct DescribedWrite {
     /// Where the bucket is: `s3://bucket`.
     pub(super) url: String,
     /// At which endpoint it was begun, for messages: another machine may reach the bucket by another address.

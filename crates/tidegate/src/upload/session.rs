@@ -113,6 +113,8 @@ pub(crate) struct Upload {
 pub(super) enum SessionTakes {
     /// Parts in any order; or appended bytes, if the server has no such sessions.
     Parts(PartOrigin),
+    /// Parts in any order, and nothing else.
+    OnlyParts,
     /// Bytes that are appended to those that it has. The last of them publish the object.
     AppendedBytes,
 }
@@ -273,6 +275,9 @@ impl Upload {
         };
         let open = |attempt| async move {
             let (key, options) = (&self.key, &self.options);
+            if self.takes == SessionTakes::OnlyParts {
+                return self.backend.need_parts()?.open(key, options, PartOrigin::Sent, attempt).await;
+            }
             if let SessionTakes::Parts(origin) = self.takes {
                 let opened = self.backend.need_parts()?.open(key, options, origin, attempt).await;
                 let is_lacking = opened.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unsupported);

@@ -21,6 +21,7 @@ mod ended;
 mod exact;
 mod fair;
 mod freed;
+mod in_parts;
 mod in_turn;
 mod interrupted;
 mod limits;

@@ -13,7 +13,7 @@ use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 const S3_PART: usize = 5 << 20;
 
-async fn server() -> Server {
+pub(super) async fn server() -> Server {
     let server = Server::builder().start().await.unwrap();
     server.create_bucket("bucket").unwrap();
     server
@@ -23,13 +23,20 @@ fn large_engine() -> Tidegate {
     Tidegate::builder().memory(64 << 20).part_size(S3_PART as u64).build().unwrap()
 }
 
-async fn s3(server: &Server) -> Store {
+pub(super) async fn s3(server: &Server) -> Store {
     let (access, secret) = server.credentials();
     let settings = S3Settings::default()
         .with_endpoint_url(server.endpoint())
         .with_region("us-east-1")
         .with_credentials(Credentials::fixed(access, secret, None));
     large_engine().store(Arc::new(S3::connect("bucket", &settings).await.unwrap()))
+}
+
+pub(super) async fn google(server: &Server) -> Store {
+    let settings = GcsSettings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_credentials(GcsCredentials::anonymous());
+    large_engine().store(Arc::new(Gcs::connect("bucket", &settings).await.unwrap()))
 }
 
 #[tokio::test]
@@ -83,10 +90,7 @@ async fn of_two_pending_uploads_of_one_point_the_second_is_not_said_to_be_there(
 #[tokio::test]
 async fn a_repeated_commit_asks_for_the_object_on_google_too() -> Result<()> {
     let server = server().await;
-    let settings = GcsSettings::default()
-        .with_endpoint_url(server.endpoint())
-        .with_credentials(GcsCredentials::anonymous());
-    let store = large_engine().store(Arc::new(Gcs::connect("bucket", &settings).await.unwrap()));
+    let store = google(&server).await;
     let mut writer = store.writer("k").create_only().await?;
     writer.write_bytes("bytes".into()).await?;
     let pending = writer.prepare().await?;
