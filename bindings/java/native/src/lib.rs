@@ -19,6 +19,7 @@ mod job;
 mod jvm;
 mod list;
 mod object;
+mod parts;
 mod pending;
 mod reader;
 mod recover;
@@ -30,7 +31,7 @@ mod wire;
 mod writer;
 
 /// The version of what `Native` and this library agree on: a class of another version refuses this library.
-const ABI: i32 = 4;
+const ABI: i32 = 5;
 
 /// `Native.abi`.
 #[unsafe(no_mangle)]

@@ -13,7 +13,7 @@ import java.nio.ByteBuffer;
  */
 final class Native {
     /** What this class expects of the library. It changes with every change of a method here. */
-    static final int ABI = 4;
+    static final int ABI = 5;
 
     private Native() {}
 
@@ -119,6 +119,31 @@ final class Native {
     static native void resume(long store, long token, byte[] json) throws TidegateException;
 
     static native void forget(long store, long token, byte[] json) throws TidegateException;
+
+    static native boolean takesPartsInAnyOrder(long store) throws TidegateException;
+
+    static native void openPartsUpload(long store, long token, byte[] key, byte[] options)
+            throws TidegateException;
+
+    static native void readPartsUpload(long store, long token, byte[] id) throws TidegateException;
+
+    static native void putPart(
+            long store,
+            long token,
+            byte[] id,
+            int number,
+            byte[] array,
+            ByteBuffer direct,
+            int from,
+            int length)
+            throws TidegateException;
+
+    static native byte[] readReceipt(byte[] json) throws TidegateException;
+
+    static native void completeParts(long store, long token, byte[] id, byte[] receipts)
+            throws TidegateException;
+
+    static native void abandonParts(long store, long token, byte[] id) throws TidegateException;
 
     static native byte[] manifest(byte[] pointer, byte[] jsons) throws TidegateException;
 

@@ -49,6 +49,11 @@ public final class Options {
         return with(new Given(Objects.requireNonNull(name), null, Objects.requireNonNull(object)));
     }
 
+    /** These options without one of this name. */
+    public Options without(String name) {
+        return new Options(given.stream().filter(option -> !option.name.equals(name)).toList());
+    }
+
     boolean has(String name, String value) {
         return given.contains(new Given(name, value, null));
     }
