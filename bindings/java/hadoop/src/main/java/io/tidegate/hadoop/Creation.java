@@ -22,6 +22,10 @@ final class Creation {
     /** How the directory begins in which Spark has the files of partitions that are elsewhere. */
     private static final String SPARK_STAGING = ".spark-staging-";
 
+    /** Why nothing else is written to the work path of a job. */
+    static final String ONLY_ATTEMPTS =
+            "only its task attempts write here, below files/TASK/ATTEMPT/";
+
     private final Tree tree;
 
     Creation(Tree tree) {
@@ -43,12 +47,7 @@ final class Creation {
     TidegateOutputStream.Target open(
             ObjectPath at, WriteCondition condition, Map<String, String> attributes)
             throws IOException {
-        UnfinishedJobs.refuseInside(
-                at, "only its task attempts write here, below files/TASK/ATTEMPT/");
-        Optional<WorkPath> attempt = TaskAttempts.beside(at);
-        if (attempt.isPresent()) {
-            checkHidden(at, attempt.get());
-        }
+        checkPlace(at);
         if (tree.directory(at).isPresent()) {
             throw new FileAlreadyExistsException(at.path() + " is a directory");
         }
@@ -57,6 +56,20 @@ final class Creation {
             return new Published(at.store().writer(at.key(), options));
         } catch (IOException e) {
             throw Failures.of(at.path(), e);
+        }
+    }
+
+    /**
+     * Refuses a file that would be lost, or visible too early.
+     *
+     * @throws PathIOException if the path is in the work path of a job, or the file would be
+     *     visible as no part of the job of a task attempt of this process
+     */
+    static void checkPlace(ObjectPath at) throws PathIOException {
+        UnfinishedJobs.refuseInside(at, ONLY_ATTEMPTS);
+        Optional<WorkPath> attempt = TaskAttempts.beside(at);
+        if (attempt.isPresent()) {
+            checkHidden(at, attempt.get());
         }
     }
 

@@ -15,6 +15,7 @@ import org.apache.hadoop.fs.FileChecksum;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
+import org.apache.hadoop.fs.MultipartUploaderBuilder;
 import org.apache.hadoop.fs.Options.OpenFileOptions;
 import org.apache.hadoop.fs.ParentNotDirectoryException;
 import org.apache.hadoop.fs.Path;
@@ -322,6 +323,12 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
                 new TidegateOutputStream(at.path(), target, sync), statistics);
     }
 
+    @Override
+    public MultipartUploaderBuilder<?, ?> createMultipartUploader(Path base) throws IOException {
+        UnfinishedJobs.refuseInside(locate(base), Creation.ONLY_ATTEMPTS);
+        return new UploaderBuilder(this, makeQualified(base), tree, workers);
+    }
+
     /** An object can't be appended to. */
     @Override
     public FSDataOutputStream append(Path path, int bufferSize, Progressable progress)
@@ -459,9 +466,13 @@ public final class TidegateFileSystem extends FileSystem implements IOStatistics
 
     @Override
     public boolean hasPathCapability(Path path, String capability) throws IOException {
-        makeQualified(path);
+        Path qualified = makeQualified(path);
         if (capability.equalsIgnoreCase(CommonPathCapabilities.FS_CHECKSUMS)) {
             return hasChecksums;
+        }
+        if (capability.equalsIgnoreCase(CommonPathCapabilities.FS_MULTIPART_UPLOADER)) {
+            return !buckets.isAbove(qualified)
+                    && TidegateMultipartUploader.isSupported(locate(qualified));
         }
         return Capabilities.ofPaths(capability) || super.hasPathCapability(path, capability);
     }

@@ -2,6 +2,8 @@ package io.tidegate.hadoop;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.DelegateToFileSystem;
+import org.apache.hadoop.fs.MultipartUploaderBuilder;
+import org.apache.hadoop.fs.Path;
 
 import java.io.IOException;
 import java.net.URI;
@@ -13,5 +15,10 @@ public final class TidegateFs extends DelegateToFileSystem {
     public TidegateFs(URI uri, Configuration conf) throws IOException, URISyntaxException {
         // Hadoop would want a port if it were to require the authority, which the file system does.
         super(uri, new TidegateFileSystem(), conf, uri.getScheme(), false);
+    }
+
+    @Override
+    public MultipartUploaderBuilder<?, ?> createMultipartUploader(Path base) throws IOException {
+        return fsImpl.createMultipartUploader(base);
     }
 }

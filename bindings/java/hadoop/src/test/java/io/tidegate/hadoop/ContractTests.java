@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.contract.AbstractContractEtagTest;
 import org.apache.hadoop.fs.contract.AbstractContractGetEnclosingRoot;
 import org.apache.hadoop.fs.contract.AbstractContractGetFileStatusTest;
 import org.apache.hadoop.fs.contract.AbstractContractMkdirTest;
+import org.apache.hadoop.fs.contract.AbstractContractMultipartUploaderTest;
 import org.apache.hadoop.fs.contract.AbstractContractOpenTest;
 import org.apache.hadoop.fs.contract.AbstractContractRenameTest;
 import org.apache.hadoop.fs.contract.AbstractContractRootDirectoryTest;
@@ -95,6 +96,31 @@ final class ContractTests {
         @Override
         protected AbstractFSContract createContract(Configuration conf) {
             return new TidegateContract(conf);
+        }
+    }
+
+    public static class MultipartUploader extends AbstractContractMultipartUploaderTest {
+        @Override
+        protected AbstractFSContract createContract(Configuration conf) {
+            return new TidegateContract(conf);
+        }
+
+        /** As S3 wants of all parts but the last. */
+        @Override
+        protected int partSizeInBytes() {
+            return 5 << 20;
+        }
+
+        /** Both can be repeated. */
+        @Override
+        protected boolean finalizeConsumesUploadIdImmediately() {
+            return false;
+        }
+
+        /** On Azure the first completion discards the parts of all other uploads of the path. */
+        @Override
+        protected boolean supportsConcurrentUploadsToSamePath() {
+            return !TestStore.uri().getScheme().equals("abfs");
         }
     }
 
