@@ -437,6 +437,11 @@ impl Error {
             ErrorKind::AlreadyExists => {
                 "an object exists there and was left as it is; leave out create-only to replace it"
             }
+            ErrorKind::NoBucket
+                if self.context.object.contains("://") && !self.context.object.starts_with("file:") =>
+            {
+                "check the name of the bucket; `tidegate mb` makes a bucket"
+            }
             ErrorKind::Replaced => "read it again from its beginning",
             ErrorKind::Credentials if self.context.object.starts_with("gs://") => {
                 "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`"

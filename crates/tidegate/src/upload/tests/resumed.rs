@@ -414,6 +414,20 @@ proptest! {
 }
 
 #[tokio::test]
+async fn a_text_with_another_checksum_is_refused() -> Result<()> {
+    let tide = engine();
+    let mut writer = store(&tide).writer("k").await?;
+    writer.write_bytes(data(3 * PART + 5)).await?;
+    let point = writer.persist().await?;
+    let mut text: serde_json::Value = serde_json::from_str(&point.to_json()).unwrap();
+    text["checksum"]["value"] = text["parts"][0]["checksum"]["value"].clone();
+    let refused = Resumable::from_json(&text.to_string()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("not that of its parts and its tail"), "{refused}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_session_that_is_opened_early_is_still_the_writers() -> Result<()> {
     let tide = engine();
     let store = store(&tide);

@@ -156,10 +156,13 @@ public final class TidegateException extends IOException {
     }
 
     private static IOException cause(Kind kind, String object, String message) {
+        String prefix = object + ": ";
+        // These types put the object in front of the reason themselves.
+        String reason = message.startsWith(prefix) ? message.substring(prefix.length()) : message;
         return switch (kind) {
-            case NOT_FOUND, NO_BUCKET -> new NoSuchFileException(object, null, message);
-            case ALREADY_EXISTS -> new FileAlreadyExistsException(object, null, message);
-            case PERMISSION_DENIED -> new AccessDeniedException(object, null, message);
+            case NOT_FOUND, NO_BUCKET -> new NoSuchFileException(object, null, reason);
+            case ALREADY_EXISTS -> new FileAlreadyExistsException(object, null, reason);
+            case PERMISSION_DENIED -> new AccessDeniedException(object, null, reason);
             default -> null;
         };
     }
