@@ -131,3 +131,26 @@ def test_no_command_on_trees_touches_the_work_path_of_a_job(tidegate, job, embed
     assert "__tidegate_one/" in shown.out.decode(), shown
     assert job("commit", out, "one", env=on.env).exit == 0
     assert files("warehouse/out/") == sorted(["_SUCCESS", "task-0.csv", "task-1.csv", *left])
+
+
+def test_a_directory_with_the_name_of_a_work_path_is_the_users(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    for key in ("t/__tidegate_notes/job.txt", "t/__tidegate_my notes/n", "t/x"):
+        on.put(key, b"mine")
+    for words in (("commit", "--job", on.url("t")), ("abandon", "--job", on.url("t"), "--id", "notes")):
+        assert tidegate(*words, env=on.env).exit != 0
+    assert tidegate("cp", "-r", on.url("t/"), f"{tmp_path}/down/", env=on.env).exit == 0
+    below = {str(path.relative_to(tmp_path / "down")) for path in (tmp_path / "down").rglob("*") if path.is_file()}
+    assert below == {"__tidegate_notes/job.txt", "__tidegate_my notes/n", "x"}
+    assert tidegate("check", on.url("t/"), f"{tmp_path}/down/", env=on.env).exit == 0
+    removed = tidegate("rm", "-r", on.url("t/"), env=on.env)
+    assert removed.exit == 0 and "left out" not in removed.err, removed
+    assert on.keys("t/") == []
+
+
+def test_a_tree_with_nothing_but_a_job_says_so(tidegate, job, embedded_bucket):
+    on, out = embedded_bucket, embedded_bucket.url("only/out")
+    assert job("set-up", out, "one", env=on.env).exit == 0
+    run = tidegate("rm", "-r", on.url("only/"), env=on.env)
+    assert run.exit != 0 and "nothing but work paths of jobs that have not ended" in run.err, run
+    assert on.keys("only/") == ["only/out/__tidegate_one/job.json"]

@@ -39,7 +39,7 @@ mod writer;
 
 use tidegate::{ErrorKind, Store};
 
-pub(crate) use work_path::WORK_PATH;
+pub(crate) use work_path::{WORK_PATH, is_of_job};
 
 pub use abort::JobAbort;
 pub use attempt::{AttemptAbort, TaskAttempt};
@@ -112,11 +112,7 @@ impl Job {
 
     /// Fails if a name cannot be a part of a key on every store.
     fn check_name(&self, what: &str, name: &str) -> Result {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        let is_name = (1..=LONGEST_NAME).contains(&name.len())
-            && name.bytes().all(is_plain)
-            && name.bytes().any(|byte| byte != b'.');
-        if is_name {
+        if is_name(name) {
             return Ok(());
         }
         let message = format!(
@@ -140,4 +136,12 @@ impl Job {
     fn url(&self, key: &str) -> String {
         format!("{}/{key}", self.store.location())
     }
+}
+
+/// Whether this may be the id of a job, a task or an attempt.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=LONGEST_NAME).contains(&name.len())
+        && name.bytes().all(is_plain)
+        && name.bytes().any(|byte| byte != b'.')
 }

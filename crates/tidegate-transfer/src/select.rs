@@ -16,7 +16,7 @@ mod pattern;
 mod source;
 
 pub use filter::ObjectFilter;
-pub(crate) use kept_keys::{Kept, KeptKeys};
+pub(crate) use kept_keys::{Decision, Kept, KeptKeys};
 pub use pattern::{KeyPattern, Matches};
 pub use source::{Source, Wildcards};
 
@@ -55,7 +55,7 @@ impl Selection {
         self.matches(key) && self.filter.takes_name(key)
     }
 
-    /// Why an entry belongs to no tree, unless the pattern names such keys.
+    /// Why an entry may belong to no tree, unless the pattern names such keys.
     fn kept<'a>(&self, entry: &'a Entry, root: usize) -> Option<Kept<'a>> {
         let kept = Kept::of(entry.key(), root)?;
         let named = self.pattern.as_ref().and_then(|pattern| Kept::of(pattern.literal_prefix(), 0));
@@ -65,18 +65,19 @@ impl Selection {
         }
     }
 
-    fn matches(&self, key: &str) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(key))
-    }
-
     /// Lists the objects below `prefix` that the selection takes, those of work paths among them, and as [`Entry::Other`] what
     /// is no object. Sends no more requests than the pattern needs.
     pub fn list(&self, store: &Store, prefix: &str) -> BoxStream<'static, Result<Entry>> {
         let (selection, root) = (self.clone(), prefix.len());
-        self.listed(store, prefix, move |entry| {
-            selection.takes_entry(entry, root)
-                && (selection.is_everything() || !matches!(entry, Entry::Prefix(_)))
-        })
+        self.listed(store, prefix)
+            .filter(move |entry| {
+                let is_taken = entry.as_ref().map_or(true, |entry| {
+                    selection.takes_entry(entry, root)
+                        && (selection.is_everything() || !matches!(entry, Entry::Prefix(_)))
+                });
+                future::ready(is_taken)
+            })
+            .boxed()
     }
 
     /// The same without what belongs to no tree, and with notes of what is not taken.
@@ -86,59 +87,55 @@ impl Selection {
         prefix: &str,
         notes: &Arc<ListingNotes>,
     ) -> BoxStream<'static, Result<Entry>> {
-        let (selection, root, takes_all) = (self.clone(), prefix.len(), self.is_everything());
-        let (notes, of) = (notes.clone(), store.clone());
-        self.listed(store, prefix, move |entry| match takes_all {
-            true => {
-                let kept = Kept::of(entry.key(), root);
-                kept.inspect(|kept| notes.kept.note(&of, *kept));
-                kept.is_none()
-            }
-            false => {
-                selection.note(&of, entry, root, &notes);
-                !matches!(entry, Entry::Prefix(_))
-                    && selection.kept(entry, root).is_none()
-                    && selection.takes_entry(entry, root)
-            }
-        })
+        let (selection, root, of) = (self.clone(), prefix.len(), notes.clone());
+        let decide = move |entry: &Result<Entry>| match entry {
+            Ok(entry) => selection.decide(entry, root, &of),
+            Err(_) => Decision::Take,
+        };
+        notes.kept.leave_out(store, self.listed(store, prefix), decide).boxed()
     }
 
-    /// Lists below `prefix` what the pattern may match, and of that what `is_taken` takes.
-    fn listed(
-        &self,
-        store: &Store,
-        prefix: &str,
-        is_taken: impl Fn(&Entry) -> bool + Send + 'static,
-    ) -> BoxStream<'static, Result<Entry>> {
+    /// Lists below `prefix` what the pattern may match.
+    fn listed(&self, store: &Store, prefix: &str) -> BoxStream<'static, Result<Entry>> {
         let (beginning, is_shallow) = match &self.pattern {
             Some(pattern) => (pattern.literal_prefix(), pattern.is_shallow()),
             None => ("", false),
         };
         let entries = store.list(format!("{prefix}{beginning}")).recursive(!is_shallow);
         let filter = self.filter.clone();
-        let is_taken = move |entry: &Result<Entry>| match entry {
-            Ok(entry) => is_taken(entry),
-            Err(error) => !filter.leaves_out_unlisted(error),
+        let is_listed = move |entry: &Result<Entry>| {
+            entry.as_ref().err().is_none_or(|error| !filter.leaves_out_unlisted(error))
         };
-        entries.filter(move |entry| future::ready(is_taken(entry))).boxed()
+        entries.filter(move |entry| future::ready(is_listed(entry))).boxed()
     }
 
-    fn note(&self, store: &Store, entry: &Entry, root: usize, notes: &ListingNotes) {
+    /// Whether to take an entry, with a note if it is not.
+    fn decide(&self, entry: &Entry, root: usize, notes: &ListingNotes) -> Decision {
         let key = entry.key().get(root..).unwrap_or_default();
         let name = if matches!(entry, Entry::Object(_)) { key } else { key.strip_suffix('/').unwrap_or(key) };
         if !self.matches(name) {
-            return;
+            return Decision::LeaveOut;
         }
-        if let Some(kept) = self.kept(entry, root) {
+        let kept = self.kept(entry, root);
+        if kept == Some(Kept::Own) {
             if self.filter.takes_name(name) {
-                notes.kept.note(store, kept);
+                notes.kept.note_own();
             }
-            return;
+            return Decision::LeaveOut;
         }
+        let is_directory = matches!(entry, Entry::Prefix(_)) && !self.is_everything();
         notes.has_matches.store(true, Relaxed);
-        if matches!(entry, Entry::Prefix(_)) && self.filter.takes_name(name) {
+        if is_directory && self.filter.takes_name(name) {
             notes.directories.fetch_add(1, Relaxed);
         }
+        match (!is_directory && self.takes_entry(entry, root), kept) {
+            (true, Some(Kept::OfJob(directory))) => Decision::TakeUnlessOfJob(directory.to_owned()),
+            (takes, _) => Decision::take(takes),
+        }
+    }
+
+    fn matches(&self, key: &str) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(key))
     }
 
     /// Whether it takes an entry of a listing, also one of a work path. The keys of the tree begin at `root` of the entry's.
@@ -167,13 +164,18 @@ pub(crate) struct ListingNotes {
     /// How many directories a pattern of one level matches.
     directories: AtomicU64,
     /// The keys that belong to no tree.
-    kept: KeptKeys,
+    kept: Arc<KeptKeys>,
 }
 
 impl ListingNotes {
     /// Whether there was something for a filter to leave out.
     pub(crate) fn has_matches(&self) -> bool {
         self.has_matches.load(Relaxed)
+    }
+
+    /// Whether work paths of jobs were left out.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.kept.has_jobs()
     }
 
     /// The lines about what is left out of `source`.

@@ -16,7 +16,7 @@ use crate::ahead;
 use crate::error::Error;
 use crate::links::{LinkRules, Links};
 use crate::place::{Place, Stores, address, why_nameless};
-use crate::select::{Kept, KeptKeys, ObjectFilter};
+use crate::select::{Decision, Kept, KeptKeys, ObjectFilter};
 use crate::two_addresses;
 use crate::walk::{self, Excepted, LinkIntoExcepted, Missed, OtherTree};
 
@@ -238,20 +238,24 @@ impl Tree {
         names: &ObjectFilter,
     ) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
         let (names, root) = (names.clone(), self.prefix.len());
-        let (has_entries, kept_keys, store) =
-            (self.has_entries.clone(), self.kept.clone(), self.store.clone());
-        self.store.list(&self.prefix).filter(move |entry| {
+        let (has_entries, kept_keys) = (self.has_entries.clone(), self.kept.clone());
+        self.kept.leave_out(&self.store, self.store.list(&self.prefix), move |entry| {
             let entry = match entry {
                 Ok(entry) => entry,
-                Err(error) => return future::ready(!names.leaves_out_unlisted(error)),
+                Err(error) => return Decision::take(!names.leaves_out_unlisted(error)),
             };
             has_entries.store(true, Relaxed);
             let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
             let key = entry.key().get(root..).unwrap_or_default();
             let is_taken = is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key));
-            let kept = Kept::of(entry.key(), root);
-            kept.filter(|_| is_taken).inspect(|kept| kept_keys.note(&store, *kept));
-            future::ready(is_taken && kept.is_none())
+            match Kept::of(entry.key(), root).filter(|_| is_taken) {
+                Some(Kept::Own) => {
+                    kept_keys.note_own();
+                    Decision::LeaveOut
+                }
+                Some(Kept::OfJob(directory)) => Decision::TakeUnlessOfJob(directory.to_owned()),
+                None => Decision::take(is_taken),
+            }
         })
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use futures::{StreamExt, TryStreamExt, stream};
 use tidegate::store::SetProgress;
 use tidegate::{ErrorKind, Object};
 
 use super::clean_up::EndedUploads;
-use super::record::TaskFile;
-use super::work_path::{JobPhase, JobState, NO_SUCH_JOB};
+use super::record::{TaskFile, UploadRecord};
+use super::work_path::{AT_ONCE, JobPhase, JobState, NO_SUCH_JOB};
 use super::{Job, JobError, Result};
 
 /// What [`Job::abort`] has done.
@@ -66,18 +67,18 @@ impl Job {
     pub(super) async fn end_job(&self, left: Vec<Object>, state: JobState) -> Result<JobAbort> {
         match state {
             JobState::Begun => return Ok(JobAbort::Begun),
-            JobState::Gone if left.is_empty() => {
-                return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
-            }
-            JobState::Gone => {
-                let EndedUploads { abandoned, unreadable, .. } = self.remove(&left, &HashSet::new()).await?;
-                self.remove_directories(left.iter().map(|object| &object.key)).await;
-                return Ok(JobAbort::Removed { uploads: abandoned, unreadable });
-            }
-            JobState::Open | JobState::BeingAborted => drop(left),
+            JobState::Gone => return self.remove_left(left).await,
+            JobState::Open | JobState::BeingAborted => {}
         }
         // From here on, no attempt is committed, and the manifests are all that a driver may have read.
-        self.enter(JobPhase::BeingAborted).await?;
+        if self.enter(JobPhase::BeingAborted).await?.is_none() {
+            // Another process has ended the job since.
+            return match self.read_success().await? {
+                Some(_) => Ok(JobAbort::Begun),
+                None => self.remove_left(left).await,
+            };
+        }
+        drop(left);
         let is_begun =
             async || Ok::<_, JobError>(!matches!(self.unclaimed_set().await?, SetProgress::NotBegun));
         if is_begun().await? {
@@ -93,6 +94,32 @@ impl Job {
             return Ok(JobAbort::Begun);
         }
         Ok(JobAbort::Abandoned { uploads: abandoned + done.len() as u64, visible, unreadable })
+    }
+
+    /// Removes what is left of a job that is over: of these objects, the ones that are provably a job's. A directory of another
+    /// program may have such a name, too.
+    async fn remove_left(&self, left: Vec<Object>) -> Result<JobAbort> {
+        let checks: Vec<_> = left.into_iter().map(|object| self.owned(object)).collect();
+        let owned: Vec<Option<Object>> = stream::iter(checks).buffered(AT_ONCE).try_collect().await?;
+        let owned: Vec<Object> = owned.into_iter().flatten().collect();
+        if owned.is_empty() {
+            return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
+        }
+        let EndedUploads { abandoned, unreadable, .. } = self.remove(&owned, &HashSet::new()).await?;
+        self.remove_directories(owned.iter().map(|object| &object.key)).await;
+        Ok(JobAbort::Removed { uploads: abandoned, unreadable })
+    }
+
+    /// The object, if it is a record of an upload or a manifest of this job.
+    async fn owned(&self, object: Object) -> Result<Option<Object>> {
+        let is_candidate =
+            object.key.starts_with(&self.records()) || object.key.starts_with(&self.manifests());
+        if !is_candidate {
+            return Ok(None);
+        }
+        let Some((_, text)) = self.describe_and_read(&object.key).await? else { return Ok(None) };
+        let is_record = object.key.starts_with(&self.records()) && UploadRecord::from_json(&text).is_some();
+        Ok((is_record || self.manifest_of(&object.key, &text).is_ok()).then_some(object))
     }
 
     /// Abandons the uploads that a driver may be about to publish; returns the keys of their records. The set's pointer is

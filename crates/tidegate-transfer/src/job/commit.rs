@@ -63,7 +63,14 @@ impl Job {
             }
             sleep(pause_after(attempt)).await;
         }
-        Err(self.refused(ErrorKind::Timeout, OTHERS))
+        match self.settings().await? {
+            // The pointer goes last: it was removed by hand, and its set is complete.
+            Some(Settings { phase: JobPhase::Ending, .. }) => {
+                let committed = self.read_success().await?.unwrap_or_default();
+                self.end_completed(committed, &HashSet::new()).await
+            }
+            _ => Err(self.refused(ErrorKind::Timeout, OTHERS)),
+        }
     }
 
     /// Begins the set; `None` if another process has begun it meanwhile.
@@ -131,6 +138,10 @@ impl Job {
             // Another process has ended the job: `_SUCCESS` is written, if it was to be.
             None => self.read_success().await?.unwrap_or(published),
         };
+        self.end_completed(committed, kept).await
+    }
+
+    async fn end_completed(&self, committed: CommittedJob, kept: &HashSet<String>) -> Result<CommittedJob> {
         let EndedUploads { abandoned, unreadable, .. } = self.clean_up(kept).await?;
         Ok(CommittedJob { abandoned, unreadable, ..committed })
     }

@@ -16,7 +16,7 @@ use super::{Job, Result};
 pub(super) const MOST_MANIFESTS: u64 = if cfg!(test) { 4 << 20 } else { 64 << 20 };
 
 impl Job {
-    fn manifests(&self) -> String {
+    pub(super) fn manifests(&self) -> String {
         format!("{}tasks/", self.work_path())
     }
 
@@ -85,7 +85,7 @@ impl Job {
         Ok(Some((object, self.manifest_of(key, &text)?)))
     }
 
-    fn manifest_of(&self, key: &str, text: &[u8]) -> Result<TaskManifest> {
+    pub(super) fn manifest_of(&self, key: &str, text: &[u8]) -> Result<TaskManifest> {
         let is_ours = |manifest: &TaskManifest| {
             manifest.job == self.id && self.manifest_key(&manifest.task, &manifest.attempt) == key
         };

@@ -10,10 +10,15 @@ use tidegate::{Entry, Error as StoreError, ErrorKind, Object, Store};
 use tokio::time::sleep;
 
 use super::record::{VERSION, versioned};
-use super::{Job, Result};
+use super::{Job, JobError, Result};
 
 /// The beginning of the name of a work path.
 pub(crate) const WORK_PATH: &str = "__tidegate_";
+
+/// The settings, in the work path.
+const SETTINGS: &str = "job.json";
+/// The pointer of the job's set, in the work path.
+const POINTER: &str = "commit.json";
 
 /// Objects of the work path that are read, and uploads that are ended, at the same time; the engine's limits hold as well.
 pub(super) const AT_ONCE: usize = 64;
@@ -115,11 +120,11 @@ impl Job {
     }
 
     pub(super) fn settings_key(&self) -> String {
-        format!("{}job.json", self.work_path())
+        format!("{}{SETTINGS}", self.work_path())
     }
 
     pub(super) fn pointer(&self) -> String {
-        format!("{}commit.json", self.work_path())
+        format!("{}{POINTER}", self.work_path())
     }
 
     /// The beginning of the keys of all records.
@@ -228,7 +233,18 @@ impl Job {
                 settings.to_json().into()
             }))
         };
-        self.change(&self.settings_key(), Expected::Something, enter).await?;
+        match self.change(&self.settings_key(), Expected::Something, enter).await {
+            // A store that replaces no object on condition. The set is complete: nobody sets another phase any more.
+            Err(JobError::Store(error))
+                if phase == JobPhase::Ending
+                    && matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) =>
+            {
+                if let Some(settings) = &now {
+                    self.write(&self.settings_key(), settings.to_json()).await?;
+                }
+            }
+            changed => drop(changed?),
+        }
         Ok(now)
     }
 
@@ -282,6 +298,10 @@ impl Job {
                 self.store.end_abandoning(&self.pointer()).await?;
             }
         }
+        let progress = self.store.find_set(&self.pointer()).await?;
+        if !matches!(progress, SetProgress::BeingAbandoned(_)) {
+            return Ok(progress);
+        }
         Err(self.refused(ErrorKind::Timeout, OTHERS))
     }
 }
@@ -289,6 +309,12 @@ impl Job {
 /// The pause after the first look at the job (0), or a later one. It doubles up to the fifth: six seconds in all.
 pub(super) fn pause_after(look: u32) -> Duration {
     FIRST_PAUSE * (1 << look.min(PATIENCE))
+}
+
+/// Whether the directory, whose name begins with [`WORK_PATH`], is the work path of a job that has not ended.
+pub(crate) async fn is_of_job(store: &Store, directory: &str) -> tidegate::Result<bool> {
+    Ok(store.exists(&format!("{directory}/{SETTINGS}")).await?
+        || store.exists(&format!("{directory}/{POINTER}")).await?)
 }
 
 /// Reads an object; `None` if it is not there.

@@ -29,7 +29,12 @@ impl RemovedTree<'_> {
     /// The result if there was nothing to remove. An empty bucket or directory is fine, and so is a filter that takes
     /// nothing.
     fn refuse_nothing(&self, noted: &ListingNotes) -> Result {
-        if self.selection.is_filtered() && noted.has_matches() {
+        if noted.has_jobs() {
+            Err(Error::nothing_at(
+                &self.source.location,
+                "there is nothing but work paths of jobs that have not ended",
+            ))
+        } else if self.selection.is_filtered() && noted.has_matches() {
             Ok(())
         } else if self.source.pattern.is_some() {
             Err(self.source.no_match())

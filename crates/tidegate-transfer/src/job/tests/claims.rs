@@ -117,3 +117,48 @@ async fn a_job_that_is_set_up_while_what_is_left_is_removed_keeps_its_settings()
     assert!(removed > 4, "{removed}");
     Ok(())
 }
+
+/// A directory of another program may have the name of a work path.
+#[tokio::test]
+async fn what_is_no_record_of_a_job_is_no_jobs() -> Result {
+    let out = out().await;
+    let foreign =
+        ["__tidegate_notes/attempts/a/b/c.json", "__tidegate_notes/n1", "__tidegate_notes/tasks/a/b.json"];
+    for key in foreign {
+        out.put(key, "{\"version\":1}").await?;
+    }
+    let job = Job::new(&out, "notes")?;
+    assert_eq!(job.abort().await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(roll_forward(&out).await?.is_empty() && give_up_all(&out).await?.is_empty());
+    assert_eq!(job.commit().await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(keys(&out).await, foreign);
+    // Beside them, what a late attempt has left is removed.
+    let opening = record::UploadRecord { key: "0".to_owned(), state: record::UploadState::Opening };
+    out.put("__tidegate_notes/attempts/t0/late/0.json", opening.to_json()).await?;
+    assert!(matches!(job.abort().await?, JobAbort::Removed { .. }));
+    assert_eq!(keys(&out).await, foreign);
+    Ok(())
+}
+
+/// Somebody has removed the pointer of a complete set by hand.
+#[tokio::test]
+async fn a_job_that_was_ending_ends_without_its_pointer() -> Result {
+    let out = out().await;
+    let job = new_job(&out, "a").await;
+    job.enter(work_path::JobPhase::Ending).await?;
+    assert_eq!(job.abort().await?, JobAbort::Begun);
+    assert_eq!(job.commit().await?, CommittedJob::default());
+    assert_eq!(keys(&out).await, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_job_ends_where_no_object_is_replaced_on_condition() -> Result {
+    let bucket = Bucket::new();
+    let out = bucket.without_versions().out;
+    let job = new_job(&out, "a").await;
+    run_task(&job, "t0", "t0-0", &["0"], "rows").await?;
+    assert_eq!(job.commit().await?.objects, 1);
+    expect_nothing_left(&bucket, "at the end").await;
+    Ok(())
+}

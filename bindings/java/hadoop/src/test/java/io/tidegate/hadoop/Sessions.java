@@ -5,6 +5,7 @@ import org.apache.hadoop.fs.Path;
 
 import java.io.IOException;
 import java.net.URI;
+import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
@@ -31,18 +32,29 @@ final class Sessions {
 
     private Sessions() {}
 
-    /** The keys of the uploads below a directory. None on a store that is not reached as S3 is. */
+    /** The keys of the uploads below a directory; MinIO names none. */
     static List<String> below(Path directory) throws IOException {
+        return found(directory, "/");
+    }
+
+    /** The key of a file, for each upload of this key. */
+    static List<String> of(Path file) throws IOException {
+        return found(file, "");
+    }
+
+    /** None on a store that is not reached as S3 is. */
+    private static List<String> found(Path at, String end) throws IOException {
         Configuration conf = TestStore.configure(new Configuration());
         String host = conf.getTrimmed("fs.s3a.endpoint", "");
-        if (!directory.toUri().getScheme().equals("s3a") || host.isEmpty()) {
+        if (!at.toUri().getScheme().equals("s3a") || host.isEmpty()) {
             return List.of();
         }
-        String path = "/" + directory.toUri().getAuthority();
+        String path = "/" + at.toUri().getAuthority();
+        String prefix = at.toUri().getPath().substring(1) + end;
         String query =
                 "prefix="
-                        + directory.toUri().getPath().substring(1).replace("/", "%2F")
-                        + "%2F&uploads=";
+                        + URLEncoder.encode(prefix, StandardCharsets.UTF_8).replace("+", "%20")
+                        + "&uploads=";
         try {
             String listed = get(conf, host, path, query);
             return Pattern.compile("<Key>([^<]+)</Key>")

@@ -74,9 +74,9 @@ class StoreCommits {
         attempt.write("part-0", "zero");
         assertThrows(IOException.class, attempt::abort);
         assertTrue(TaskAttempts.find(attempt.workPath()).isEmpty());
-        assertEquals(1, Sessions.below(job.out).size());
+        assertEquals(1, job.sessions().size());
         attempt.abort();
-        assertEquals(0, Sessions.below(job.out).size());
+        assertEquals(0, job.sessions().size());
         job.commit();
         assertEquals(Map.of(), job.files());
         job.assertEnded();

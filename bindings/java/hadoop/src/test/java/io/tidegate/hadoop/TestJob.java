@@ -29,10 +29,12 @@ import org.junit.jupiter.api.function.Executable;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 
 /** A job whose driver and tasks call the committer as MapReduce and Spark do. */
 final class TestJob {
@@ -41,6 +43,7 @@ final class TestJob {
     final Path out;
     final Configuration conf = TestStore.configure(new Configuration());
     final JobID id;
+    private final Set<String> begun = ConcurrentHashMap.newKeySet();
 
     /** A job in a directory of its own. */
     TestJob() {
@@ -137,6 +140,7 @@ final class TestJob {
         }
 
         FSDataOutputStream create(String name) throws IOException {
+            begun.add(name);
             return fs().create(path(name), false);
         }
 
@@ -177,7 +181,18 @@ final class TestJob {
     /** Nothing is left of the job, and of others of the directory, but what they have published. */
     void assertEnded() throws IOException {
         assertFalse(hasWorkPath());
-        assertEquals(List.of(), Sessions.below(out));
+        assertEquals(Set.of(), sessions());
+    }
+
+    /**
+     * The keys of the uploads below the directory, and of the files that the attempts have begun.
+     */
+    Set<String> sessions() throws IOException {
+        Set<String> keys = new TreeSet<>(Sessions.below(out));
+        for (String name : begun) {
+            keys.addAll(Sessions.of(new Path(out, name)));
+        }
+        return keys;
     }
 
     boolean hasSuccess() throws IOException {
