@@ -255,9 +255,10 @@ impl PartsUpload {
         Ok(())
     }
 
-    /// Publishes the object: the parts of these receipts, in the order of their numbers. Numbers may be left out, and other
-    /// parts that were put are no part of the object. When this returns, the whole object is visible: the store has compared
-    /// its checksum, which is combined from those of the parts. The condition holds now.
+    /// Publishes the object: the parts of these receipts, in the order of their numbers. Other parts that were put are no part
+    /// of the object. Begin at 1 and leave out no number: most stores take gaps, but directory buckets of S3 refuse them here,
+    /// after all parts were put. When this returns, the whole object is visible: the store has compared its checksum, which is
+    /// combined from those of the parts. `create_only` is checked now.
     ///
     /// May be repeated, by several processes and at the same time: the object is there once, and each gets it.
     ///
@@ -337,8 +338,10 @@ impl PartsUpload {
     }
 
     /// Gives the upload up: its parts are freed, and every later call of it fails with [`ErrorKind::SessionLost`]. Succeeds
-    /// if it was given up before. A completion at the same moment, in another process, may still publish on Azure Blob
-    /// Storage, which discards the parts within a week.
+    /// if it was given up before. Azure Blob Storage discards the parts within a week.
+    ///
+    /// A completion at the same moment, in another process, may still publish: on Azure Blob Storage, and on servers such as
+    /// MinIO that show neither upload nor object while they complete.
     ///
     /// # Cancellation
     /// It may be given up or not: abandon it again.

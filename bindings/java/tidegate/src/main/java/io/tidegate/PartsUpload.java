@@ -87,7 +87,8 @@ public final class PartsUpload {
 
     /**
      * Stores a part, in any order. A part may be put again: then the bytes that arrive last count,
-     * and with them their receipt.
+     * and with them their receipt. While it waits for room in the memory budget, the copy lies
+     * beside the budget: start no more calls at once than you have memory for.
      *
      * @param number from 1
      * @param bytes what remains of it is the part, and is copied; its position moves to its limit
@@ -117,8 +118,9 @@ public final class PartsUpload {
 
     /**
      * Publishes the object: the parts of these receipts, in the order of their numbers. When this
-     * returns, the whole object is visible. Numbers may be left out, and other parts that were put
-     * do not count. May be repeated, by any process and at the same time: the object is there once.
+     * returns, the whole object is visible. Other parts that were put do not count. Begin at 1 and
+     * leave out no number: directory buckets of S3 refuse gaps here. May be repeated, by any
+     * process and at the same time: the object is there once.
      *
      * @throws TidegateException of kind {@code INVALID_INPUT} for no receipt, two of one number,
      *     one of another upload, and a part before the last that is too small; and if the upload

@@ -30,10 +30,11 @@ import java.util.concurrent.CompletableFuture;
  * every process that reaches the bucket.
  *
  * <p>A file is visible, whole, once {@link #complete} has succeeded, which may be repeated. A
- * handle of an upload that has ended, and one that is of another path or none of these, fails with
- * {@link FileNotFoundException}. The requests run in threads of the file system: cancelling a
- * future, or an interrupt of who waits for it, ends none of them. A part is held on the heap while
- * it is sent.
+ * handle fails with {@link FileNotFoundException} if its upload has ended, if it is of another
+ * path, or if it is no handle of this uploader. The requests run in threads of the file system:
+ * cancelling a future, or interrupting the waiting thread, ends none of them. A part is held on the
+ * heap while it is sent, and once more in native memory, beside the memory budget while it waits
+ * for room there.
  *
  * <p>{@link #abortUploadsUnderPath} aborts nothing, and gives -1: nothing tells these uploads from
  * those of other writers at work. A sweep ends uploads that are old enough.
