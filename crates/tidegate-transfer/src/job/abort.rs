@@ -122,35 +122,48 @@ impl Job {
         Ok((is_record || self.manifest_of(&object.key, &text).is_ok()).then_some(object))
     }
 
-    /// Abandons the uploads that a driver may be about to publish; returns the keys of their records. The set's pointer is
-    /// claimed meanwhile, so that the driver begins before, or not at all.
+    /// Abandons the uploads that a driver may be about to publish; returns the keys of their records.
     async fn abandon_tasks(&self) -> Result<HashSet<String>> {
-        let manifests = match self.read_manifests().await {
-            Ok(manifests) => manifests,
-            // No driver begins a set where a manifest can't be read; the records name all uploads.
-            Err(JobError::Refused { .. }) => return Ok(HashSet::new()),
-            Err(error) => return Err(error),
-        };
-        // A set has one file of each key, and the attempts of a task have files of one key. A driver that begins between two
-        // sets finds that its uploads are gone, or keeps those of the sets that follow.
-        let mut sets: Vec<BTreeMap<String, TaskFile>> = Vec::new();
-        for file in manifests.into_iter().flatten().flat_map(|(_, manifest)| manifest.files) {
-            let key = file.pending.key().to_owned();
-            match sets.iter_mut().find(|set| !set.contains_key(&key)) {
-                Some(set) => drop(set.insert(key, file)),
-                None => sets.push(BTreeMap::from([(key, file)])),
-            }
-        }
         let mut done = HashSet::new();
-        for files in sets {
-            let pending = files.values().map(|file| file.pending.clone());
-            match self.store.abandon_all(&self.store.manifest(&self.pointer(), pending)?).await {
-                Ok(()) => done.extend(files.into_values().map(|file| file.record)),
-                // The set was begun, or files of it were published alone: the records tell of each.
-                Err(error) if error.kind() == ErrorKind::Closed => {}
-                Err(error) => return Err(error.into()),
+        match self.read_manifests().await {
+            Ok(manifests) => {
+                // A set has one file of each key, and the attempts of a task have files of one key.
+                let mut sets: Vec<BTreeMap<String, TaskFile>> = Vec::new();
+                for file in manifests.into_iter().flatten().flat_map(|(_, manifest)| manifest.files) {
+                    let key = file.pending.key().to_owned();
+                    match sets.iter_mut().find(|set| !set.contains_key(&key)) {
+                        Some(set) => drop(set.insert(key, file)),
+                        None => sets.push(BTreeMap::from([(key, file)])),
+                    }
+                }
+                for files in sets {
+                    self.abandon_set(files.into_values().collect(), &mut done).await?;
+                }
             }
+            // One can't be read, or all are too large together. A driver may have read the others before.
+            Err(JobError::Refused { .. }) => {
+                for object in self.list(&self.manifests()).await? {
+                    let read = self.describe_and_read(&object.key).await?;
+                    if let Some(Ok(manifest)) = read.map(|(_, text)| self.manifest_of(&object.key, &text)) {
+                        self.abandon_set(manifest.files, &mut done).await?;
+                    }
+                }
+            }
+            Err(error) => return Err(error),
         }
         Ok(done)
+    }
+
+    /// Abandons these uploads. The set's pointer is claimed meanwhile, so that a driver begins before, or not at all. One that
+    /// begins between two sets finds that its uploads are gone, or keeps those of the sets that follow.
+    async fn abandon_set(&self, files: Vec<TaskFile>, done: &mut HashSet<String>) -> Result {
+        let pending = files.iter().map(|file| file.pending.clone());
+        match self.store.abandon_all(&self.store.manifest(&self.pointer(), pending)?).await {
+            Ok(()) => done.extend(files.into_iter().map(|file| file.record)),
+            // The set was begun, or files of it were published alone: the records tell of each.
+            Err(error) if error.kind() == ErrorKind::Closed => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 }

@@ -253,3 +253,47 @@ async fn the_end_of_a_job_spares_uploads_of_others_on_its_keys() -> Result {
     assert_eq!(bucket.content("out/0").await, b"theirs 0");
     Ok(())
 }
+
+/// A driver has read all manifests; then one is there that nobody can read, and the job is given up while the driver goes on.
+#[tokio::test]
+async fn an_abort_beside_a_manifest_that_cannot_be_read_tears_no_set() -> Result {
+    let (mut all, mut none) = (0, 0);
+    // The driver has read the manifests after 15 steps, and the abort looks at the records after 18 or more.
+    let before = 15;
+    for (after, more) in
+        (18..28).step_by(2).flat_map(|after| (8..24).step_by(2).map(move |more| (after, more)))
+    {
+        let bucket = two_tasks().await;
+        let (driver, aborting) = (bucket.immortal(), bucket.immortal());
+        driver.stall_in(before);
+        let commit = async {
+            let committed = job(&driver.out).commit().await;
+            driver.kill();
+            aborting.go_on();
+            committed
+        };
+        let abort = async {
+            driver.steps(before).await;
+            bucket.immortal().out.put("__tidegate_a/tasks/t9/late.json", "{}").await?;
+            aborting.stall_in(after);
+            let aborted = job(&aborting.out).abort().await;
+            aborting.kill();
+            driver.go_on();
+            aborted
+        };
+        let go_on = async {
+            driver.steps(before).await;
+            aborting.steps(after).await;
+            driver.stall_in(more);
+            driver.steps(before + more).await;
+            aborting.go_on();
+        };
+        let (committed, aborted, ()) = join3(commit, abort, go_on).await;
+        let visible = bucket.keys().await.0.iter().filter(|key| !key.ends_with("_SUCCESS")).count();
+        let when = format!("after {after} and {more} steps: {committed:?}, {aborted:?}");
+        assert!(visible == 0 || visible == 3, "{visible} {when}");
+        *if visible == 0 { &mut none } else { &mut all } += 1;
+    }
+    assert!(all > 3 && none > 3, "{all} whole, {none} without a file");
+    Ok(())
+}
