@@ -126,7 +126,7 @@ def test_no_command_on_trees_touches_the_work_path_of_a_job(tidegate, job, embed
     files = lambda place: [key.removeprefix(place) for key in on.keys(place) if "__tidegate_" not in key]  # noqa: E731
     assert files("warehouse/out/") == left
     assert on.keys("to/") == (["to/out/A", "to/out/z"] if words[0] in ("mv", "cp") else [])
-    # Whoever names it sees and removes it.
+    # A plain listing shows the work path.
     shown = tidegate("ls", f"{out}/", env=on.env)
     assert "__tidegate_one/" in shown.out.decode(), shown
     assert job("commit", out, "one", env=on.env).exit == 0

@@ -63,7 +63,7 @@ impl Job {
         Ok((left, self.state().await?))
     }
 
-    /// Gives up the job of which this is left.
+    /// Gives up a job in this state. `left` are the objects of its work path.
     pub(super) async fn end_job(&self, left: Vec<Object>, state: JobState) -> Result<JobAbort> {
         match state {
             JobState::Begun => return Ok(JobAbort::Begun),

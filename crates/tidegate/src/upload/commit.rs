@@ -449,7 +449,8 @@ impl PendingUpload {
 }
 
 impl Upload {
-    /// Describes a record of this upload, for `operation`. [`ErrorKind::SessionLost`] if there is none.
+    /// Asks the store for the record of this name. [`ErrorKind::SessionLost`] if the record is gone: then the upload was given
+    /// up. The error names `operation`.
     pub(super) async fn record(&self, name: &RecordName, operation: Operation) -> Result<Object> {
         let key = name.key();
         let head = |attempt| self.backend.head(&key, attempt);

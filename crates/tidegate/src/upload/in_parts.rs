@@ -121,7 +121,7 @@ impl Drop for Opening {
     }
 }
 
-/// Whether the store takes parts of which nobody knows yet how many bytes come before them.
+/// Whether the store takes a part before the sizes of the parts before it are known.
 pub(crate) fn takes_parts_in_any_order(context: &Context) -> bool {
     let backend = context.backend();
     context.keys().is_none() && backend.parts().is_some() && backend.capabilities().parts_in_any_order
@@ -136,7 +136,7 @@ pub(crate) fn takes_parts_in_any_order(context: &Context) -> bool {
 /// upload.
 ///
 /// # Sizes
-/// Parts have numbers from 1. Most stores take up to 10,000 parts of 5 MiB to 5 GiB, of which the last may be smaller;
+/// The first part has the number 1. Most stores take up to 10,000 parts of 5 MiB to 5 GiB; the last part may be smaller.
 /// Azure Blob Storage takes 50,000 parts of any size up to 4,000 MiB.
 ///
 /// # Drop and end

@@ -213,7 +213,7 @@ impl Resumable {
         if self.tail.size().and_then(|tail| sent.covers().checked_add(tail)) != Some(self.size()) {
             return Err("its parts and its tail are not the bytes before the point");
         }
-        // Of a tail in the store, whoever reads it compares.
+        // A tail that is an object is compared when `resume` reads it.
         let tail = self.tail.bytes().map(|tail| Checksum::of(self.checksum.algorithm(), &tail));
         if tail.is_some_and(|tail| sent.then(&tail) != self.checksum) {
             return Err("its checksum is not that of its parts and its tail");

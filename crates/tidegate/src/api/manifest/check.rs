@@ -27,8 +27,8 @@ impl Store {
         Ok(intent.as_ref().is_some_and(is_ours) || self.pointer_of(manifest).await? == PointerState::Ours)
     }
 
-    /// Checks the uploads of a set once more, after its intent was written. If an upload can't be published, and none is
-    /// published yet, removes the intent that this process has written: then the set is not begun.
+    /// Checks the uploads of a set again, now that its intent is there. Fails if one can't be published. If none is published
+    /// yet, removes the intent, so that the set is not begun; only the process that has written the intent (`written`) does so.
     pub(super) async fn check_again(&self, manifest: &Manifest, written: Option<&Intent>) -> Result<()> {
         let checked = self.check_each(manifest).await;
         if !checked.iter().any(is_refused) {

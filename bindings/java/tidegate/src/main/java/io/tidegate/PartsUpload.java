@@ -12,9 +12,9 @@ import java.util.Collection;
  * until it is completed or abandoned, or a sweep finds that it is old enough, by its age alone. On
  * Azure Blob Storage it ends after six days.
  *
- * <p>Parts have numbers from 1. Most stores take up to 10,000 parts of 5 MiB to 5 GiB, of which the
- * last may be smaller; Azure takes parts of any size. Any number of threads may use one object.
- * Every method that waits fails with {@link TidegateException}, or with {@link
+ * <p>The first part has the number 1. Most stores take up to 10,000 parts of 5 MiB to 5 GiB; the
+ * last part may be smaller. Azure takes parts of any size. Any number of threads may use one
+ * object. Every method that waits fails with {@link TidegateException}, or with {@link
  * java.io.InterruptedIOException} within 100 ms after its thread was interrupted; then repeat the
  * call, which may have had its effect.
  */
