@@ -135,8 +135,8 @@ async fn print(invocation: &Invocation, url: &str, found: Vec<FoundOutcome>) -> 
                 printed.given_up.push(id.clone());
                 (JobLine { state: "abandoned", objects: visible, abandoned: uploads, ..line }, unreadable)
             }
-            Ok(JobOutcome::Ended(JobAbort::Removed { uploads, unreadable, .. })) => {
-                (JobLine { state: "removed", abandoned: uploads, ..line }, unreadable)
+            Ok(JobOutcome::Ended(JobAbort::Removed { uploads, .. })) => {
+                (JobLine { state: "removed", abandoned: uploads, ..line }, Vec::new())
             }
             Ok(JobOutcome::Ended(_)) => {
                 let sentence = format!(

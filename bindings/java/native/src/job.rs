@@ -35,10 +35,9 @@ fn encode_abort(abort: &JobAbort, to: &mut Encoder) {
             to.texts(unreadable);
         }
         JobAbort::Begun => to.number(1),
-        JobAbort::Removed { uploads, unreadable, .. } => {
+        JobAbort::Removed { uploads, .. } => {
             to.number(2);
             to.count(*uploads);
-            to.texts(unreadable);
         }
         _ => to.number(UNKNOWN),
     }

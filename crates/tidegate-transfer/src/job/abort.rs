@@ -34,8 +34,6 @@ pub enum JobAbort {
     Removed {
         /// How many uploads are abandoned.
         uploads: u64,
-        /// The keys of records that could not be read, and are removed. If there are uploads of theirs, sweeps end them.
-        unreadable: Vec<String>,
     },
 }
 
@@ -52,22 +50,15 @@ impl Job {
     /// # Errors
     /// [`ErrorKind::NotFound`] if there is nothing of the job. Otherwise those of the store: repeat it.
     pub async fn abort(&self) -> Result<JobAbort> {
-        let (left, state) = self.what_is_left().await?;
-        self.end_job(left, state).await
+        let state = self.state().await?;
+        self.abort_from(state).await
     }
 
-    /// The objects of the work path, and then the state: if the job is gone, the objects are not those of a job of this id
-    /// that is set up meanwhile.
-    pub(super) async fn what_is_left(&self) -> Result<(Vec<Object>, JobState)> {
-        let left = self.list(&self.work_path()).await?;
-        Ok((left, self.state().await?))
-    }
-
-    /// Gives up a job in this state. `left` are the objects of its work path.
-    pub(super) async fn end_job(&self, left: Vec<Object>, state: JobState) -> Result<JobAbort> {
+    /// Gives up a job in this state.
+    pub(super) async fn abort_from(&self, state: JobState) -> Result<JobAbort> {
         match state {
             JobState::Begun => return Ok(JobAbort::Begun),
-            JobState::Gone => return self.remove_left(left).await,
+            JobState::Gone => return self.remove_left().await,
             JobState::Open | JobState::BeingAborted => {}
         }
         // From here on, no attempt is committed, and the manifests are all that a driver may have read.
@@ -75,10 +66,9 @@ impl Job {
             // Another process has ended the job since.
             return match self.read_success().await? {
                 Some(_) => Ok(JobAbort::Begun),
-                None => self.remove_left(left).await,
+                None => self.remove_left().await,
             };
         }
-        drop(left);
         let is_begun =
             async || Ok::<_, JobError>(!matches!(self.unclaimed_set().await?, SetProgress::NotBegun));
         if is_begun().await? {
@@ -96,18 +86,20 @@ impl Job {
         Ok(JobAbort::Abandoned { uploads: abandoned + done.len() as u64, visible, unreadable })
     }
 
-    /// Removes what is left of a job that is over: of these objects, the ones that are provably a job's. A directory of another
-    /// program may have such a name, too.
-    async fn remove_left(&self, left: Vec<Object>) -> Result<JobAbort> {
+    /// Removes what is left of a job that is over: the objects of the work path that are provably a job's. A directory of
+    /// another program may have such a name, too.
+    async fn remove_left(&self) -> Result<JobAbort> {
+        let left = self.list(&self.work_path()).await?;
         let checks: Vec<_> = left.into_iter().map(|object| self.owned(object)).collect();
         let owned: Vec<Option<Object>> = stream::iter(checks).buffered(AT_ONCE).try_collect().await?;
         let owned: Vec<Object> = owned.into_iter().flatten().collect();
-        if owned.is_empty() {
+        // Looked for again: these objects are not those of a job of this id that was set up meanwhile.
+        if owned.is_empty() || self.state().await? != JobState::Gone {
             return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
         }
-        let EndedUploads { abandoned, unreadable, .. } = self.remove(&owned, &HashSet::new()).await?;
+        let uploads = self.remove(&owned, &HashSet::new()).await?.abandoned;
         self.remove_directories(owned.iter().map(|object| &object.key)).await;
-        Ok(JobAbort::Removed { uploads: abandoned, unreadable })
+        Ok(JobAbort::Removed { uploads })
     }
 
     /// The object, if it is a record of an upload or a manifest of this job.

@@ -237,8 +237,8 @@ impl TaskAttempt {
     /// [`ErrorKind::Closed`] if the job is over, or becomes so meanwhile, or the attempt was given up: then this attempt's
     /// uploads are abandoned, and it leaves nothing behind. Those of an attempt that was committed before it was given up are
     /// left to the end of the job. [`ErrorKind::InvalidInput`] while the job goes on, if a file is open, or if the writer of one
-    /// was lost before it was closed, or failed ([`TaskWriter`]): nothing has changed. [`ErrorKind::TooLarge`] if the files are more than a driver
-    /// reads ([`Job::commit`]). Otherwise those of the store: repeat it.
+    /// was lost before it was closed, or failed ([`TaskWriter`]): nothing has changed. [`ErrorKind::TooLarge`] if the files are
+    /// more than a driver reads ([`Job::commit`]). Otherwise those of the store: repeat it.
     pub async fn commit(&self) -> Result {
         let (files, missing) = self.files.closed();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

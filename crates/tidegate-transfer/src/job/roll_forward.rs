@@ -105,12 +105,9 @@ impl Job {
             JobState::Begun => self.complete().await,
             JobState::Open => Ok(Some(JobOutcome::NotBegun)),
             // Also what an attempt has left that came too late.
-            JobState::BeingAborted | JobState::Gone => match self.what_is_left().await? {
-                (_, JobState::Open) => Ok(Some(JobOutcome::NotBegun)),
-                (left, state) => match ended(self.end_job(left, state).await)? {
-                    Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
-                    ended => Ok(ended),
-                },
+            state @ (JobState::BeingAborted | JobState::Gone) => match ended(self.abort_from(state).await)? {
+                Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
+                ended => Ok(ended),
             },
         }
     }

@@ -287,9 +287,10 @@ impl Job {
     /// How far the set is. An attempt that came too late, or an abort, has the set's pointer while it gives up uploads: that is
     /// waited for. It may have died: then what it has begun is ended first.
     pub(super) async fn unclaimed_set(&self) -> Result<SetProgress> {
-        for look in 0..TRIES {
+        for look in 0.. {
             match self.store.find_set(&self.pointer()).await? {
-                SetProgress::BeingAbandoned(_) => {}
+                SetProgress::BeingAbandoned(_) if look < TRIES => {}
+                SetProgress::BeingAbandoned(_) => break,
                 progress => return Ok(progress),
             }
             // Others may wait as well: not all of them end it at once.
@@ -297,10 +298,6 @@ impl Job {
             if look >= PATIENCE {
                 self.store.end_abandoning(&self.pointer()).await?;
             }
-        }
-        let progress = self.store.find_set(&self.pointer()).await?;
-        if !matches!(progress, SetProgress::BeingAbandoned(_)) {
-            return Ok(progress);
         }
         Err(self.refused(ErrorKind::Timeout, OTHERS))
     }

@@ -37,8 +37,7 @@ pub(crate) async fn commit(context: &Context, pending: &Pending) -> Result<Objec
 pub(super) async fn commit_parts(context: &Context, pending: &Pending) -> Result<Object> {
     let mut to_commit = PendingUpload::new(context, pending, Operation::Complete)?;
     to_commit.upload.points.share();
-    to_commit.is_of_receipts = true;
-    to_commit.has_record = to_commit.only_record_tells();
+    to_commit.receipts = ReceiptsOf::Caller;
     to_commit.commit(context).await
 }
 
@@ -98,10 +97,16 @@ pub(crate) async fn is_published(context: &Context, pending: &Pending) -> Result
 struct PendingUpload {
     pending: Pending,
     upload: Arc<Upload>,
-    /// Whether a record keeps sweeps from it, or tells alone that it was not given up.
-    has_record: bool,
-    /// Whether the caller has chosen the parts, and may choose others if the session does not have these.
-    is_of_receipts: bool,
+    receipts: ReceiptsOf,
+}
+
+/// Who has the receipts of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReceiptsOf {
+    /// The writer that has prepared the upload. A record keeps sweeps from the session.
+    Writer,
+    /// The caller, who may choose other parts if the session does not have these.
+    Caller,
 }
 
 impl PendingUpload {
@@ -117,7 +122,7 @@ impl PendingUpload {
             PendingBytes::Parts { .. } | PendingBytes::Aside => SessionTakes::Parts(PartOrigin::Sent),
         };
         let upload = Arc::new(upload.into_session_of(takes));
-        Ok(Self { pending: pending.clone(), upload, has_record: true, is_of_receipts: false })
+        Ok(Self { pending: pending.clone(), upload, receipts: ReceiptsOf::Writer })
     }
 
     async fn commit(&self, context: &Context) -> Result<Object> {
@@ -154,7 +159,7 @@ impl PendingUpload {
     /// store can't tell, or the parts are not the caller's choice.
     async fn lacks(&self) -> Option<u32> {
         let PendingBytes::Parts { id, parts } = &self.pending.bytes else { return None };
-        if !self.is_of_receipts {
+        if self.receipts == ReceiptsOf::Writer {
             return None;
         }
         let upload = &self.upload;
@@ -441,7 +446,8 @@ impl PendingUpload {
         if self.pending.has_points {
             self.upload.remove_points(self.pending.bytes.session()).await?;
         }
-        if self.upload.backend.is_local() || !self.has_record {
+        let has_record = self.receipts == ReceiptsOf::Writer || self.only_record_tells();
+        if self.upload.backend.is_local() || !has_record {
             return Ok(());
         }
         self.upload.remove_own(&self.pending.record_name().key()).await

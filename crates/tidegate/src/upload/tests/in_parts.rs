@@ -47,7 +47,7 @@ async fn parts_are_put_in_any_order_by_any_process(store: &Store, size: usize) -
     let upload = store.upload_in_parts("d/k").attributes(attributes).await?;
     assert_eq!(upload.key(), "d/k");
     let mut receipts = Vec::new();
-    // Numbers may be left out, and the last one may be small.
+    // These stores take gaps in the numbers, and a small last part.
     for (number, bytes) in [(9, part(9, 17)), (4, part(4, size)), (2, part(2, size))] {
         receipts.push(read(elsewhere(store, &upload).await.put_part(number, bytes).await?));
     }

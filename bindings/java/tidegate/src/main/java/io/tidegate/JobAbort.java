@@ -40,12 +40,11 @@ public sealed interface JobAbort {
      * The job was over, completed or given up: what a late attempt had left is removed.
      *
      * @param uploads how many uploads are abandoned
-     * @param unreadable as of {@link JobAbort#unreadable}
      */
-    record Removed(long uploads, List<String> unreadable) implements JobAbort {
-        /** Keeps a copy of the list. */
-        public Removed {
-            unreadable = List.copyOf(unreadable);
+    record Removed(long uploads) implements JobAbort {
+        @Override
+        public List<String> unreadable() {
+            return List.of();
         }
     }
 }

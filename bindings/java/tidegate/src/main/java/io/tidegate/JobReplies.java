@@ -21,7 +21,7 @@ final class JobReplies {
         return switch ((int) from.number()) {
             case 0 -> new JobAbort.Abandoned(from.number(), from.number(), from.texts());
             case 1 -> new JobAbort.Begun();
-            case 2 -> new JobAbort.Removed(from.number(), from.texts());
+            case 2 -> new JobAbort.Removed(from.number());
             default -> throw unknown("an abort of a job");
         };
     }

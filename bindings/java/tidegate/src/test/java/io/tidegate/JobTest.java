@@ -167,10 +167,10 @@ class JobTest {
         assertEquals(List.of("_SUCCESS"), keys(out));
         // As one leaves it that dies while it opens a file.
         out.put(record, text);
-        assertEquals(new JobAbort.Removed(1, List.of()), job.abort());
+        assertEquals(new JobAbort.Removed(1), job.abort());
         out.put(record, text);
         FoundJob found = Job.rollForward(out).get(0);
-        assertEquals(new JobOutcome.Ended(new JobAbort.Removed(1, List.of())), found.outcome());
+        assertEquals(new JobOutcome.Ended(new JobAbort.Removed(1)), found.outcome());
         fails(Kind.CLOSED, zombie::commit);
         assertEquals(List.of("_SUCCESS"), keys(out));
     }
