@@ -47,10 +47,7 @@ def options(tmp_path_factory):
     folder = tmp_path_factory.mktemp("options")
     file = folder / "path"
     build = ["test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={file}", "-Dmdep.includeScope=test"]
-    for offline in (["--offline"], []):
-        run = maven(*offline, *build, limit=900)
-        if run.returncode == 0:
-            break
+    run = maven(*build, limit=900)
     assert run.returncode == 0, run.stdout
     own = [MODULE / "target/test-classes", MODULE / "target/classes"]
     path = ":".join([*map(str, own), file.read_text()])

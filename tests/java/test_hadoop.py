@@ -55,10 +55,9 @@ def maven(*arguments, limit, env=None):
 
 @pytest.fixture(scope="module")
 def compiled():
-    """The classes and the tests. Without a network, if a run before has fetched what they need."""
-    if maven("--offline", "test-compile", limit=300).returncode != 0:
-        run = maven("test-compile", limit=900)
-        assert run.returncode == 0, run.stdout
+    """The classes and the tests."""
+    run = maven("test-compile", limit=900)
+    assert run.returncode == 0, run.stdout
 
 
 def settings_of(scheme):
@@ -132,7 +131,7 @@ def results_of(store, env, *arguments):
     shutil.rmtree(reports, ignore_errors=True)
     chosen = ["-DskipTests", "-Dhadoop.skipTests=false", f"-Dtidegate.test.store={store}", *arguments]
     settings = [f"-Dtidegate.library={LIBRARY}", "-DtrimStackTrace=false"]
-    run = maven("--offline", *settings, *chosen, "test", limit=580, env=env)
+    run = maven(*settings, *chosen, "test", limit=580, env=env)
     assert run.returncode == 0, run.stdout
     for report in reports.glob("TEST-*.xml"):
         for case in ElementTree.parse(report).iter("testcase"):

@@ -5,6 +5,7 @@
 //! sweep needs as soon as they are there.
 
 use std::future::{IntoFuture, poll_fn};
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,6 +14,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
+use tokio::task::JoinHandle;
 
 use super::described_write::DescribedWrite;
 use super::driver::WriterState;
@@ -115,8 +117,8 @@ impl Writer {
     /// ```
     ///
     /// # Cancellation
-    /// Dropping the future aborts, as dropping the writer does; a record that was written already is removed by a sweep
-    /// when its lifetime is over.
+    /// Dropping the future aborts, as dropping the writer does. Should the program end before that is done, a sweep removes
+    /// the record when its lifetime is over.
     ///
     /// # Errors
     /// As [`finish`](Self::finish), without the conditions. [`ErrorKind::Unsupported`] with
@@ -152,6 +154,44 @@ pub(super) fn journaled(writer: &Writer, verb: &str) -> Error {
         "the strategy `journal` resumes an upload from its own disk, and publishes it: {verb} with another"
     );
     writer.side.upload().error(ErrorKind::Unsupported, Operation::Write, message)
+}
+
+/// Writes the record of a pending upload. If it is dropped meanwhile, the request is not cancelled, because it might have
+/// its effect later: the record is removed when it is written.
+struct RecordWrite {
+    upload: Arc<Upload>,
+    key: String,
+    /// `None` once it has ended.
+    writing: Option<JoinHandle<Result<()>>>,
+}
+
+impl RecordWrite {
+    fn begin(upload: &Arc<Upload>, key: String, content: Payload) -> Self {
+        let (writer, record) = (upload.clone(), key.clone());
+        let writing = async move { writer.put_record(&record, content).await };
+        let writing = Some(upload.aborts.spawn_opening(writing, &upload.runtime));
+        Self { upload: upload.clone(), key, writing }
+    }
+
+    async fn end(mut self) -> Result<()> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        let written = writing.await;
+        self.writing = None;
+        written.unwrap_or_else(|ended| Err(self.upload.ended_early(None, ended)))
+    }
+}
+
+impl Drop for RecordWrite {
+    fn drop(&mut self) {
+        let Some(writing) = self.writing.take() else { return };
+        let (upload, key) = (self.upload.clone(), mem::take(&mut self.key));
+        let remove = async move {
+            // The record may be there also if its request failed.
+            drop(writing.await);
+            upload.remove_own(&key).await
+        };
+        drop(self.upload.aborts.spawn(remove, None, &self.upload.runtime));
+    }
 }
 
 impl Upload {
@@ -284,7 +324,8 @@ impl Upload {
             let has_tail = matches!(&pending.bytes, PendingBytes::Append { tail: Tail::Record(_), .. });
             let content = if has_tail { tail } else { Bytes::new() };
             let sum = Checksum::of(self.backend.capabilities().checksum, &content);
-            self.put_record(&pending.record_name().key(), Payload::from_memory(vec![content], sum)).await?;
+            let content = Payload::from_memory(vec![content], sum);
+            RecordWrite::begin(self, pending.record_name().key(), content).end().await?;
         }
         let lifetime = pending.until().duration_since(since_1970(created)).unwrap_or_default();
         pending.warning = self.ends_early(lifetime, Duration::ZERO, pending.bytes.kind()).await;

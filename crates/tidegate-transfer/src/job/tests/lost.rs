@@ -1,8 +1,10 @@
 //! Files whose writers are lost or fail: the attempt is not committed without them, unless they were discarded.
 
 use tidegate::Store;
+use tokio::task::yield_now;
 
-use super::mortal::Bucket;
+use super::interrupted::expect_nothing_left;
+use super::mortal::{Bucket, Process};
 use super::*;
 
 /// The attempt refuses its commit, and names this file.
@@ -203,6 +205,90 @@ async fn a_late_attempt_that_misses_a_file_leaves_nothing() -> Result {
         job.commit().await?;
         out.tide().settled().await;
         super::interrupted::expect_nothing_left(&bucket, "at the end").await;
+    }
+    Ok(())
+}
+
+/// Cancels the opening of a file, or its close, before or behind one of its requests, which goes on. False if the call has
+/// ended before.
+async fn cancel(executor: &Process, attempt: &TaskAttempt, closes: bool, steps: u64) -> Result<bool> {
+    let opened = match closes {
+        false => None,
+        true => Some(attempt.writer("1", |options| options).await?),
+    };
+    let cancelled_at = executor.steps_made() + steps;
+    executor.stall_in(steps);
+    let call = async {
+        match opened {
+            None => attempt.writer("1", |options| options).await.map(drop),
+            Some(writer) => writer.close().await.map(drop),
+        }
+    };
+    let cancelled = async {
+        executor.steps(cancelled_at).await;
+        // The next request stalls.
+        yield_now().await;
+        yield_now().await;
+    };
+    tokio::select! {
+        biased;
+        ended = call => ended.map(|()| false),
+        () = cancelled => Ok(true),
+    }
+}
+
+#[tokio::test]
+async fn the_attempt_waits_for_what_a_cancelled_call_has_in_flight() -> Result {
+    for closes in [false, true] {
+        for steps in 0.. {
+            let bucket = Bucket::new();
+            let out = bucket.immortal().out;
+            new_job(&out, "a").await;
+            let executor = bucket.immortal();
+            let attempt = begun(&executor.out).await?;
+            let when = format!("closes: {closes}, after {steps} steps");
+            if !cancel(&executor, &attempt, closes, steps).await? {
+                assert!(steps > 5, "{when}");
+                break;
+            }
+            let again = async {
+                write(&attempt, "1", "again").await?;
+                attempt.commit().await
+            };
+            let go_on = async {
+                yield_now().await;
+                executor.go_on();
+            };
+            tokio::join!(again, go_on).0?;
+            assert_eq!(Job::new(&out, "a")?.commit().await?.objects, 2, "{when}");
+            executor.out.tide().settled().await;
+            assert_eq!(out.get("1").await?.as_ref(), b"again 1", "{when}");
+            expect_nothing_left(&bucket, &when).await;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancelled_call_whose_request_arrives_behind_the_end_of_the_job_leaves_nothing() -> Result {
+    for closes in [false, true] {
+        for steps in 0.. {
+            let bucket = Bucket::new();
+            let out = bucket.immortal().out;
+            new_job(&out, "a").await;
+            let executor = bucket.immortal();
+            let attempt = begun(&executor.out).await?;
+            let when = format!("closes: {closes}, after {steps} steps");
+            if !cancel(&executor, &attempt, closes, steps).await? {
+                assert!(steps > 5, "{when}");
+                break;
+            }
+            Job::new(&out, "a")?.abort().await?;
+            executor.go_on();
+            attempt.files.settled().await;
+            executor.out.tide().settled().await;
+            expect_nothing_left(&bucket, &when).await;
+        }
     }
     Ok(())
 }

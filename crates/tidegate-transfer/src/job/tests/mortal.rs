@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
@@ -51,7 +51,8 @@ impl Bucket {
         has_versions: bool,
         options: impl FnOnce(TidegateBuilder) -> TidegateBuilder,
     ) -> Process {
-        let reach = Arc::new(Reach {
+        let reach = Arc::new_cyclic(|own| Reach {
+            own: own.clone(),
             has_versions,
             bucket: self.0.clone(),
             steps: watch::Sender::new(0),
@@ -154,6 +155,7 @@ impl Process {
 /// The way of one process to the bucket.
 #[derive(Debug)]
 struct Reach {
+    own: Weak<Reach>,
     bucket: Arc<Memory>,
     has_versions: bool,
     steps: watch::Sender<u64>,
@@ -221,7 +223,10 @@ impl Backend for Reach {
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<Object, Fault> {
-        Ok(self.seen(self.send(self.bucket.put(key, payload, options, attempt)).await?))
+        // A request that is under way arrives, whether or not the process waits for the answer.
+        let (own, key, options) = (self.own.upgrade().expect("a process"), key.to_owned(), options.clone());
+        let put = async move { own.send(own.bucket.put(&key, payload, &options, attempt)).await };
+        Ok(self.seen(tokio::spawn(put).await.expect("a task that goes on")?))
     }
 
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {

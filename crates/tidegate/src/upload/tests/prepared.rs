@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use proptest::prelude::*;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::*;
 use crate::backend::{Fault, FaultKind};
@@ -187,6 +189,50 @@ async fn a_writer_that_is_dropped_while_it_prepares_leaves_nothing() -> Result<(
     let mut writer = store.writer("k").exact_size(5).await?;
     writer.write_bytes(data(4)).await?;
     assert_eq!(writer.prepare().await.unwrap_err().kind(), ErrorKind::Source);
+    assert_nothing(&tide, &store).await;
+    Ok(())
+}
+
+/// A store that holds the answer to the write of a record until it is released.
+#[derive(Debug, Default)]
+struct HoldsRecords {
+    held: Arc<Notify>,
+    released: Arc<Notify>,
+}
+
+#[async_trait]
+impl Script for HoldsRecords {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        let is_record = matches!(&call, Call::Put { key, .. } if key.starts_with(".tidegate/"));
+        if is_record {
+            self.held.notify_one();
+            self.released.notified().await;
+        }
+        below.send(call).await
+    }
+}
+
+#[tokio::test]
+async fn a_record_whose_request_is_in_flight_when_its_writer_is_dropped_is_removed() -> Result<()> {
+    let tide = engine();
+    let script = HoldsRecords::default();
+    let (held, released) = (script.held.clone(), script.released.clone());
+    let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+    let store = tide.store(Scripted::new(Memory::new("test").with_capabilities(capabilities), script));
+    let mut writer = store.writer("k").await?;
+    writer.write_bytes(data(3 * PART)).await?;
+    tokio::select! {
+        prepared = writer.prepare() => panic!("{prepared:?}"),
+        () = held.notified() => {}
+    }
+    let settled = tide.settled();
+    tokio::pin!(settled);
+    assert!(
+        timeout(Duration::from_millis(50), &mut settled).await.is_err(),
+        "the request is in flight still"
+    );
+    released.notify_one();
+    settled.await;
     assert_nothing(&tide, &store).await;
     Ok(())
 }
