@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinHandle};
+
 use crate::backend::Backend;
 use crate::engine::aborts::Unsettled;
 use crate::engine::{Context, Engine};
@@ -136,6 +139,24 @@ impl Tidegate {
     /// them. Each error is returned once; only the latest 1,000 since the last call are kept.
     pub async fn settled(&self) -> Vec<Error> {
         self.engine.aborts.settled().await
+    }
+
+    /// Runs `work` to its end, also if the caller is cancelled: the store may carry out a request that is cancelled, when it
+    /// was undone already. Then `undo` runs in the background, as aborts do: it waits for `work`, and undoes what that has done.
+    ///
+    /// Fails if the runtime ends first. A panic goes on in the caller.
+    #[doc(hidden)]
+    pub async fn run_to_end<T, F, U>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+        undo: F,
+    ) -> Result<T, JoinError>
+    where
+        T: Send + 'static,
+        F: FnOnce(JoinHandle<T>) -> U + Unpin,
+        U: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        self.engine.aborts.run_to_end(work, undo, &Handle::current()).await
     }
 
     /// Lists the uploads whose writers failed or were dropped and whose outcome is not certain: the abort is in

@@ -93,7 +93,7 @@ impl Job {
         let checks: Vec<_> = left.into_iter().map(|object| self.owned(object)).collect();
         let owned: Vec<Option<Object>> = stream::iter(checks).buffered(AT_ONCE).try_collect().await?;
         let owned: Vec<Object> = owned.into_iter().flatten().collect();
-        // Looked for again: these objects are not those of a job of this id that was set up meanwhile.
+        // The state is read again: if a job of this id was set up meanwhile, these objects may be that job's.
         if owned.is_empty() || self.state().await? != JobState::Gone {
             return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
         }

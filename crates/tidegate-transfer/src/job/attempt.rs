@@ -1,6 +1,7 @@
 //! One attempt of a task: writes files that nobody sees, and hands them to the job.
 
 use std::collections::HashSet;
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -9,10 +10,10 @@ use tidegate::upload::WriterBuilder;
 use tidegate::{ErrorKind, Object};
 
 use super::clean_up::EndedUploads;
-use super::record::{AttemptState, TaskFile, TaskManifest};
+use super::record::{AttemptState, TaskFile, TaskManifest, UploadState};
 use super::success::SUCCESS;
 use super::work_path::{JobPhase, JobState, WORK_PATH};
-use super::writer::{Files, Missing};
+use super::writer::{Files, Missing, OpenFile};
 use super::{Job, JobError, Result, TaskWriter};
 
 /// One attempt of a task, in one process; from [`Job::attempt`]. Several attempts of a task may run at the same time, on any
@@ -28,7 +29,7 @@ pub struct TaskAttempt {
     /// Tells the records of two processes with one attempt apart.
     run: u64,
     next: AtomicU64,
-    pub(super) files: Files,
+    files: Files,
     /// True once a commit found the job over: from then on the uploads are given up.
     is_over: AtomicBool,
 }
@@ -123,7 +124,7 @@ impl Job {
 
     /// Abandons the uploads of the records whose keys begin with `prefix`, and removes these records. Those of the records in
     /// `done` are abandoned already; those in `kept` stay, with their records.
-    async fn end_below(
+    pub(super) async fn end_below(
         &self,
         prefix: &str,
         done: &HashSet<String>,
@@ -160,7 +161,7 @@ impl TaskAttempt {
     /// Before the upload is opened, a record of it is in the store: whatever dies, the end of the job abandons the upload.
     ///
     /// # Cancellation
-    /// The upload is aborted in the background, and its record is removed.
+    /// The upload is aborted in the background; a record of it may stay, which does no harm.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if the attempt has a file of this key, if the key is in a work path or `_SUCCESS`, and if the
@@ -177,26 +178,60 @@ impl TaskAttempt {
         if key == SUCCESS || key.starts_with(WORK_PATH) {
             return Err(refused("a job keeps this key for itself: write to another"));
         }
-        job.remaining(self.until)?;
+        let lifetime = job.remaining(self.until)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let record = format!("{}{number}.json", self.records());
-        let mut open = self.files.open(key, record.clone());
-        if open.is_none() {
-            // A cancelled call may be about to free the key.
-            self.files.settled().await;
-            open = self.files.open(key, record);
+        let Some(open) = self.files.open(key, format!("{}{number}.json", self.records())) else {
+            return Err(refused("the attempt has a file of this key already"));
+        };
+        open.write_record(job, UploadState::Opening).await?;
+        self.check_open(&open).await?;
+        let mut writer = match options(job.store.writer(key)).await {
+            Ok(writer) => writer,
+            Err(error) => {
+                // Nothing was opened. If the record stays, it does no harm.
+                let _ = job.store.delete(open.record()).await;
+                return Err(error.into());
+            }
+        };
+        let recorded = async {
+            let point = writer.open_session(lifetime).await?;
+            if let Some(warning) = point.warning() {
+                return Err(refused(&format!("{warning}: set up the job with a shorter lifetime")));
+            }
+            open.write_record(job, UploadState::Open(point)).await
+        };
+        match recorded.await {
+            Ok(()) => {
+                open.opened();
+                Ok(TaskWriter { job: job.clone(), writer, open, until: self.until })
+            }
+            Err(error) => {
+                // The first error is reported. Whatever is not ended here is ended with the job, by the record.
+                if writer.abort().await.is_ok() {
+                    let _ = job.store.delete(open.record()).await;
+                }
+                Err(error)
+            }
         }
-        let open = open.ok_or_else(|| refused("the attempt has a file of this key already"))?;
-        let opening = TaskWriter::open(job.clone(), open, options(job.store.writer(key)), self.until);
-        let writer = self.files.run_to_end(opening, TaskWriter::abort_upload, job.interrupted(key)).await?;
-        writer.open.opened();
-        Ok(writer)
+    }
+
+    /// Fails if the job is over, and removes the file's record then.
+    async fn check_open(&self, open: &OpenFile) -> Result {
+        let checked = self.job.check_not_ended().await;
+        if checked.is_err() {
+            // The first error is reported. If the record stays, it does no harm.
+            let _ = self.job.store.delete(open.record()).await;
+            self.job.remove_directories(iter::once(open.record())).await;
+        }
+        checked
     }
 
     /// Makes the attempt's closed files those of the task, in place of any earlier attempt's. Nothing is visible until the
     /// job is committed. Files whose writers were aborted do not count.
     ///
     /// A commit at the same time as the driver's may succeed and not count: the driver has read the tasks before.
+    ///
+    /// Waits first until the calls of this value's writers that were cancelled are undone.
     ///
     /// May be repeated. After the future is dropped the attempt may be committed or not: commit it again, or abort it.
     ///

@@ -104,7 +104,7 @@ impl Job {
         match self.state().await? {
             JobState::Begun => self.complete().await,
             JobState::Open => Ok(Some(JobOutcome::NotBegun)),
-            // Also what an attempt has left that came too late.
+            // If the job is gone, an attempt that came too late may have left records.
             state @ (JobState::BeingAborted | JobState::Gone) => match ended(self.abort_from(state).await)? {
                 Some(JobOutcome::Ended(JobAbort::Begun)) => self.complete().await,
                 ended => Ok(ended),

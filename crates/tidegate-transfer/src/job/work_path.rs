@@ -284,8 +284,8 @@ impl Job {
         Err(self.refused(ErrorKind::Closed, why))
     }
 
-    /// How far the set is. An attempt that came too late, or an abort, has the set's pointer while it gives up uploads: that is
-    /// waited for. It may have died: then what it has begun is ended first.
+    /// How far the set is. An abort, or an attempt that came too late, holds the set's pointer while it abandons uploads. This
+    /// call waits for that process; if the process seems dead, this call ends what it has begun.
     pub(super) async fn unclaimed_set(&self) -> Result<SetProgress> {
         for look in 0.. {
             match self.store.find_set(&self.pointer()).await? {

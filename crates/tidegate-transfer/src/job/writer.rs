@@ -1,6 +1,6 @@
 //! The files of an attempt, and the writer of one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -10,10 +10,10 @@ use std::{io, iter};
 use bytes::Bytes;
 use tidegate::checksum::Checksum;
 use tidegate::progress::Progress;
-use tidegate::upload::{Pending, WriterBuilder};
+use tidegate::upload::Pending;
 use tidegate::{ErrorKind, Writer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::record::{TaskFile, UploadRecord, UploadState};
@@ -24,16 +24,16 @@ use super::{Job, JobError, Result};
 pub(super) struct Files {
     /// By their keys relative to the output directory.
     by_key: Arc<Mutex<BTreeMap<String, File>>>,
-    /// What [`run_to_end`](Self::run_to_end) runs.
-    in_flight: TaskTracker,
+    /// Counts the cancelled calls that are being undone.
+    cancelled: TaskTracker,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        let in_flight = TaskTracker::new();
-        // A closed tracker still takes tasks; `wait` needs it closed to return once there are none.
-        in_flight.close();
-        Self { by_key: Arc::default(), in_flight }
+        let cancelled = TaskTracker::new();
+        // A closed tracker still counts; `wait` needs it closed to return at zero.
+        cancelled.close();
+        Self { by_key: Arc::default(), cancelled }
     }
 }
 
@@ -98,34 +98,9 @@ impl Files {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work`, which writes a record, to its end, also if the caller is cancelled: a request that is cancelled may have
-    /// its effect later, when the record was removed; and MinIO keeps the directory of an object for ever whose overwrite was
-    /// cancelled before the object was deleted. If the caller is cancelled, `undo` gets what comes of `work`. `lost` is the
-    /// error if the runtime ends first.
-    pub(super) async fn run_to_end<T, U>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-        undo: impl FnOnce(T) -> U + Send + 'static,
-        lost: JobError,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        U: Future<Output = Result> + Send,
-    {
-        let (sender, receiver) = oneshot::channel();
-        tokio::spawn(self.in_flight.track_future(async move {
-            if let Err(Ok(unclaimed)) = sender.send(work.await)
-                && let Err(error) = undo(unclaimed).await
-            {
-                tracing::warn!(%error, "what a cancelled call has left stays until the end of its job");
-            }
-        }));
-        receiver.await.unwrap_or(Err(lost))
-    }
-
-    /// Waits until nothing is [in flight](Self::run_to_end).
+    /// Waits until the calls that were cancelled are undone: their requests may have an effect until then.
     pub(super) async fn settled(&self) {
-        self.in_flight.wait().await;
+        self.cancelled.wait().await;
     }
 }
 
@@ -163,8 +138,8 @@ impl FileDiscard {
     }
 }
 
-/// Holds the key of a file that is being written. A drop before the file is closed has the file fail, if there is a writer
-/// of it that was not told to discard it.
+/// Holds the key of a file that is being written. Dropped before the close, it marks the file as failed, unless the file was
+/// discarded or never had a writer.
 #[derive(Debug)]
 pub(super) struct OpenFile(FileDiscard);
 
@@ -178,14 +153,35 @@ impl OpenFile {
         &self.0.key
     }
 
-    fn files(&self) -> &Files {
-        &self.0.files
-    }
-
-    /// Writes the record of the upload.
+    /// Writes the record of the upload. If the caller is cancelled meanwhile, the upload is abandoned and the record removed
+    /// when the record is written. The request itself is not cancelled: the store might carry it out later, when the record was
+    /// removed; and if an overwrite is cancelled and the object is then deleted, MinIO never removes the object's directory.
     pub(super) async fn write_record(&self, job: &Job, state: UploadState) -> Result {
-        let record = UploadRecord { key: self.0.key.clone(), state };
-        job.write(self.record(), record.to_json()).await
+        let names_upload = !matches!(state, UploadState::Opening);
+        let text = UploadRecord { key: self.0.key.clone(), state }.to_json();
+        let (at, record) = (job.clone(), self.0.record.clone());
+        let write = async move { at.write(&record, text).await };
+        let (at, record, files) = (job.clone(), self.0.record.clone(), self.0.files.clone());
+        let undo = move |writing: JoinHandle<Result>| {
+            let token = files.cancelled.token();
+            async move {
+                drop(writing.await);
+                let undone = match names_upload {
+                    true => at.end_below(&record, &HashSet::new(), &HashSet::new()).await.map(drop),
+                    false => at.store.delete(&record).await.map_err(JobError::from),
+                };
+                at.remove_directories(iter::once(&record)).await;
+                drop(token);
+                if let Err(error) = undone {
+                    tracing::warn!(%error, "the upload of a cancelled call could not be abandoned; the end of the job abandons it");
+                }
+                Ok(())
+            }
+        };
+        job.store.tide().run_to_end(write, undo).await.unwrap_or_else(|_| {
+            let message = "the runtime was shut down while the file's record was written";
+            Err(job.refused_object(ErrorKind::Closed, self.key(), message))
+        })
     }
 
     /// There is a writer now: the attempt is not committed without the file.
@@ -230,49 +226,6 @@ pub struct TaskWriter {
 }
 
 impl TaskWriter {
-    /// Opens the upload of a file, and records it.
-    pub(super) async fn open(
-        job: Job,
-        open: OpenFile,
-        options: WriterBuilder,
-        until: SystemTime,
-    ) -> Result<Self> {
-        let lifetime = job.remaining(until)?;
-        open.write_record(&job, UploadState::Opening).await?;
-        if let Err(over) = job.check_not_ended().await {
-            // The first error is reported. If the record stays, it does no harm.
-            let _ = job.store.delete(open.record()).await;
-            job.remove_directories(iter::once(open.record())).await;
-            return Err(over);
-        }
-        let mut writer = match options.await {
-            Ok(writer) => writer,
-            Err(error) => {
-                // Nothing was opened. If the record stays, it does no harm.
-                let _ = job.store.delete(open.record()).await;
-                return Err(error.into());
-            }
-        };
-        let recorded = async {
-            let point = writer.open_session(lifetime).await?;
-            if let Some(warning) = point.warning() {
-                let message = format!("{warning}: set up the job with a shorter lifetime");
-                return Err(job.refused_object(ErrorKind::InvalidInput, open.key(), &message));
-            }
-            open.write_record(&job, UploadState::Open(point)).await
-        };
-        match recorded.await {
-            Ok(()) => Ok(Self { job, writer, open, until }),
-            Err(error) => {
-                // The first error is reported. Whatever is not ended here is ended with the job, by the record.
-                if writer.abort().await.is_ok() {
-                    let _ = job.store.delete(open.record()).await;
-                }
-                Err(error)
-            }
-        }
-    }
-
     /// Takes all of `bytes`; see [`Writer::write_bytes`].
     ///
     /// # Errors
@@ -327,17 +280,17 @@ impl TaskWriter {
         let Self { job, writer, open, until } = self;
         let lifetime = job.remaining(until)?;
         let pending = writer.prepare().lifetime(lifetime).await?;
-        let prepared = Prepared { job: job.clone(), open, pending };
-        let (files, lost) = (prepared.open.files().clone(), job.interrupted(prepared.open.key()));
-        let Prepared { open, pending, .. } =
-            files.run_to_end(prepared.record(), Prepared::abandon, lost).await?;
+        if let Err(error) = open.write_record(&job, UploadState::Closed(pending.clone())).await {
+            // The first error is reported; the record, old or new, names the upload.
+            let _ = job.store.abandon(&pending).await;
+            return Err(error);
+        }
         if open.close(pending.clone()) {
             return Ok(pending.checksum());
         }
-        let message = "the file was discarded before it was closed";
-        let discarded = job.refused_object(ErrorKind::Closed, open.key(), message);
-        Prepared { job, open, pending }.abandon().await?;
-        Err(discarded)
+        job.store.abandon(&pending).await?;
+        job.store.delete(open.record()).await?;
+        Err(job.refused_object(ErrorKind::Closed, open.key(), "the file was discarded before it was closed"))
     }
 
     /// Discards the file, and waits until the store has released the upload. The attempt can be committed without the file,
@@ -347,36 +300,7 @@ impl TaskWriter {
     /// Those of [`Writer::abort`]; the end of the attempt or of the job abandons the upload then.
     pub async fn abort(self) -> Result {
         self.open.0.discard();
-        self.abort_upload().await
-    }
-
-    /// Aborts the upload, and removes its record.
-    pub(super) async fn abort_upload(self) -> Result {
         self.writer.abort().await?;
-        Ok(self.job.store.delete(self.open.record()).await?)
-    }
-}
-
-/// A file whose bytes are all at the store, and that does not count yet.
-struct Prepared {
-    job: Job,
-    open: OpenFile,
-    pending: Pending,
-}
-
-impl Prepared {
-    async fn record(self) -> Result<Self> {
-        let recorded = self.open.write_record(&self.job, UploadState::Closed(self.pending.clone())).await;
-        if let Err(error) = recorded {
-            // The first error is reported; the record, old or new, names the upload.
-            let _ = self.job.store.abandon(&self.pending).await;
-            return Err(error);
-        }
-        Ok(self)
-    }
-
-    async fn abandon(self) -> Result {
-        self.job.store.abandon(&self.pending).await?;
         Ok(self.job.store.delete(self.open.record()).await?)
     }
 }
@@ -399,12 +323,6 @@ impl AsyncWrite for TaskWriter {
 }
 
 impl Job {
-    /// The error of a file whose record was being written when the runtime ended.
-    pub(super) fn interrupted(&self, key: &str) -> JobError {
-        let message = "the runtime was shut down, or a task panicked, while the file's record was written";
-        self.refused_object(ErrorKind::Closed, key, message)
-    }
-
     /// How long the job's uploads still live, which end at `until`.
     pub(super) fn remaining(&self, until: SystemTime) -> Result<Duration> {
         let left = until.duration_since(SystemTime::now()).ok().filter(|left| !left.is_zero());

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::warn;
@@ -151,6 +153,31 @@ impl Aborts {
         }
     }
 
+    /// Runs `work` to its end, also if the caller is cancelled: the store may carry out a request that is cancelled, when it
+    /// was undone already. Then `undo` runs as an abort: it waits for `work`, and undoes what that has done.
+    ///
+    /// Fails if the runtime ends first. A panic goes on in the caller.
+    pub(crate) async fn run_to_end<T, F, U>(
+        self: &Arc<Self>,
+        work: impl Future<Output = T> + Send + 'static,
+        undo: F,
+        runtime: &Handle,
+    ) -> Result<T, JoinError>
+    where
+        T: Send + 'static,
+        F: FnOnce(JoinHandle<T>) -> U + Unpin,
+        U: Future<Output = Result<()>> + Send + 'static,
+    {
+        let work = self.spawn_opening(work, runtime);
+        let ended =
+            Undoable { work: Some((work, undo)), aborts: self.clone(), runtime: runtime.clone() }.await;
+        match ended.map_err(JoinError::try_into_panic) {
+            Ok(done) => Ok(done),
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            Err(Err(shut_down)) => Err(shut_down),
+        }
+    }
+
     fn on_thread<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -226,6 +253,44 @@ impl Aborts {
         }
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Work that runs in a task of its own; see [`Aborts::run_to_end`]. Undone if it is dropped before its end.
+struct Undoable<T, F: FnOnce(JoinHandle<T>) -> U, U: Future<Output = Result<()>> + Send + 'static> {
+    /// `None` once it has ended.
+    work: Option<(JoinHandle<T>, F)>,
+    aborts: Arc<Aborts>,
+    runtime: Handle,
+}
+
+impl<T, F, U> Future for Undoable<T, F, U>
+where
+    F: FnOnce(JoinHandle<T>) -> U + Unpin,
+    U: Future<Output = Result<()>> + Send + 'static,
+{
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some((work, _)) = &mut self.work else { return Poll::Pending };
+        let ended = ready!(Pin::new(work).poll(cx));
+        self.work = None;
+        Poll::Ready(ended)
+    }
+}
+
+impl<T, F: FnOnce(JoinHandle<T>) -> U, U: Future<Output = Result<()>> + Send + 'static> Drop
+    for Undoable<T, F, U>
+{
+    fn drop(&mut self) {
+        let Some((work, undo)) = self.work.take() else { return };
+        let (undo, awaited) = (undo(work), self.aborts.awaited());
+        let undo = async move {
+            let undone = undo.await;
+            drop(awaited);
+            undone
+        };
+        drop(self.aborts.spawn(undo, None, &self.runtime));
     }
 }
 

@@ -5,7 +5,6 @@
 //! sweep needs as soon as they are there.
 
 use std::future::{IntoFuture, poll_fn};
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -117,8 +116,8 @@ impl Writer {
     /// ```
     ///
     /// # Cancellation
-    /// Dropping the future aborts, as dropping the writer does. Should the program end before that is done, a sweep removes
-    /// the record when its lifetime is over.
+    /// Dropping the future aborts, as dropping the writer does; a record that was written already is removed by a sweep
+    /// when its lifetime is over.
     ///
     /// # Errors
     /// As [`finish`](Self::finish), without the conditions. [`ErrorKind::Unsupported`] with
@@ -156,49 +155,11 @@ pub(super) fn journaled(writer: &Writer, verb: &str) -> Error {
     writer.side.upload().error(ErrorKind::Unsupported, Operation::Write, message)
 }
 
-/// Writes the record of a pending upload. If it is dropped meanwhile, the request is not cancelled, because it might have
-/// its effect later: the record is removed when it is written.
-struct RecordWrite {
-    upload: Arc<Upload>,
-    key: String,
-    /// `None` once it has ended.
-    writing: Option<JoinHandle<Result<()>>>,
-}
-
-impl RecordWrite {
-    fn begin(upload: &Arc<Upload>, key: String, content: Payload) -> Self {
-        let (writer, record) = (upload.clone(), key.clone());
-        let writing = async move { writer.put_record(&record, content).await };
-        let writing = Some(upload.aborts.spawn_opening(writing, &upload.runtime));
-        Self { upload: upload.clone(), key, writing }
-    }
-
-    async fn end(mut self) -> Result<()> {
-        let Some(writing) = &mut self.writing else { return Ok(()) };
-        let written = writing.await;
-        self.writing = None;
-        written.unwrap_or_else(|ended| Err(self.upload.ended_early(None, ended)))
-    }
-}
-
-impl Drop for RecordWrite {
-    fn drop(&mut self) {
-        let Some(writing) = self.writing.take() else { return };
-        let (upload, key) = (self.upload.clone(), mem::take(&mut self.key));
-        let remove = async move {
-            // The record may be there also if its request failed.
-            drop(writing.await);
-            upload.remove_own(&key).await
-        };
-        drop(self.upload.aborts.spawn(remove, None, &self.upload.runtime));
-    }
-}
-
 impl Upload {
     /// Sends the last bytes of an object that is published later; `until` is when its lifetime ends. If its session is
     /// appended to, keeps back the bytes that only the last append may have; if the store has no sessions, all of them.
     pub(super) async fn prepare_last(
-        &self,
+        self: &Arc<Self>,
         number: u32,
         range: Range<u64>,
         payload: Payload,
@@ -262,7 +223,7 @@ impl Upload {
     }
 
     /// Stores all bytes of the object in the record, from which the commit copies them.
-    async fn put_aside(&self, payload: Payload, until: u64) -> Result<Done> {
+    async fn put_aside(self: &Arc<Self>, payload: Payload, until: u64) -> Result<Done> {
         let refuse = |why: &str| {
             let message =
                 format!("the store has no uploads in parts, and {why}, so nothing can be published later");
@@ -280,7 +241,7 @@ impl Upload {
         })?;
         let name = RecordName::new(until, "", self.options.token.as_deref().unwrap_or_default());
         let size = payload.len();
-        self.put_record(&name.key(), payload).await?;
+        self.keep_record(name.key(), payload).await?;
         self.requests.progress.acknowledged(size);
         let receipt = Receipt { number: 1, size, etag: String::new(), checksum: Some(checksum) };
         Ok(Done::Prepared(receipt, Remainder::Aside))
@@ -320,17 +281,16 @@ impl Upload {
         };
         let (write, has_points) = (DescribedWrite::of(self), self.points.are_kept());
         let mut pending = Pending::new(write, checksum, (created, until), bytes, has_points);
-        if !is_local && !is_aside {
-            let has_tail = matches!(&pending.bytes, PendingBytes::Append { tail: Tail::Record(_), .. });
-            let content = if has_tail { tail } else { Bytes::new() };
-            let sum = Checksum::of(self.backend.capabilities().checksum, &content);
-            let content = Payload::from_memory(vec![content], sum);
-            RecordWrite::begin(self, pending.record_name().key(), content).end().await?;
-        }
         let lifetime = pending.until().duration_since(since_1970(created)).unwrap_or_default();
         pending.warning = self.ends_early(lifetime, Duration::ZERO, pending.bytes.kind()).await;
         if let Some(warning) = &pending.warning {
             tracing::warn!(object = %self.requests.object, "{warning}");
+        }
+        if !is_local && !is_aside {
+            let has_tail = matches!(&pending.bytes, PendingBytes::Append { tail: Tail::Record(_), .. });
+            let content = if has_tail { tail } else { Bytes::new() };
+            let sum = Checksum::of(self.backend.capabilities().checksum, &content);
+            self.keep_record(pending.record_name().key(), Payload::from_memory(vec![content], sum)).await?;
         }
         Ok(pending)
     }
@@ -346,6 +306,23 @@ impl Upload {
             })
         });
         placed.collect()
+    }
+
+    /// Writes the record of a pending upload. If the caller is cancelled meanwhile, the record is removed when it is written.
+    async fn keep_record(self: &Arc<Self>, key: String, content: Payload) -> Result<()> {
+        let (upload, record) = (self.clone(), key.clone());
+        let write = async move { upload.put_record(&record, content).await };
+        let upload = self.clone();
+        let remove = move |writing: JoinHandle<Result<()>>| async move {
+            // The record may be there also if the request failed.
+            drop(writing.await);
+            upload.remove_own(&key).await
+        };
+        let written = self.aborts.run_to_end(write, remove, &self.runtime).await;
+        written.unwrap_or_else(|ended| {
+            let message = "the runtime was shut down while the record of the upload was written";
+            Err(self.error(ErrorKind::Closed, Operation::Put, message).with_source(ended))
+        })
     }
 
     /// Writes a record or a tail. It belongs to this upload alone, so that a repeated request does no harm.

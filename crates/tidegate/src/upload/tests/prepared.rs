@@ -193,7 +193,7 @@ async fn a_writer_that_is_dropped_while_it_prepares_leaves_nothing() -> Result<(
     Ok(())
 }
 
-/// A store that holds the answer to the write of a record until it is released.
+/// A store that holds the write of a record until it is released.
 #[derive(Debug, Default)]
 struct HoldsRecords {
     held: Arc<Notify>,
