@@ -97,7 +97,13 @@ impl Job {
         if owned.is_empty() || self.state().await? != JobState::Gone {
             return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
         }
-        let uploads = self.remove(&owned, &HashSet::new()).await?.abandoned;
+        let (records, manifests): (Vec<_>, Vec<_>) =
+            owned.iter().cloned().partition(|object| object.key.starts_with(&self.records()));
+        let uploads = self.remove(&records, &HashSet::new()).await?.abandoned;
+        // The same task of a job that is set up from here on has a manifest of the same key.
+        for manifest in &manifests {
+            self.remove_unchanged(&manifest.key, manifest).await?;
+        }
         self.remove_directories(owned.iter().map(|object| &object.key)).await;
         Ok(JobAbort::Removed { uploads })
     }

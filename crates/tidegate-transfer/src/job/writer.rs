@@ -21,9 +21,12 @@ use super::{Job, JobError, Result};
 
 /// The files of an attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct Files(Arc<FileTable>);
+
+#[derive(Debug)]
+struct FileTable {
     /// By their keys relative to the output directory.
-    by_key: Arc<Mutex<BTreeMap<String, File>>>,
+    by_key: Mutex<BTreeMap<String, File>>,
     /// Counts the cancelled calls that are being undone.
     cancelled: TaskTracker,
 }
@@ -33,7 +36,7 @@ impl Default for Files {
         let cancelled = TaskTracker::new();
         // A closed tracker still counts; `wait` needs it closed to return at zero.
         cancelled.close();
-        Self { by_key: Arc::default(), cancelled }
+        Self(Arc::new(FileTable { by_key: Mutex::default(), cancelled }))
     }
 }
 
@@ -95,12 +98,12 @@ impl Files {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, File>> {
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the calls that were cancelled are undone: their requests may have an effect until then.
     pub(super) async fn settled(&self) {
-        self.cancelled.wait().await;
+        self.0.cancelled.wait().await;
     }
 }
 
@@ -163,7 +166,7 @@ impl OpenFile {
         let write = async move { at.write(&record, text).await };
         let (at, record, files) = (job.clone(), self.0.record.clone(), self.0.files.clone());
         let undo = move |writing: JoinHandle<Result>| {
-            let token = files.cancelled.token();
+            let token = files.0.cancelled.token();
             async move {
                 drop(writing.await);
                 let undone = match names_upload {

@@ -85,13 +85,20 @@ async fn a_process_that_finds_a_claim_leaves_none_behind_the_job() -> Result {
     Ok(())
 }
 
-/// A late attempt has left a record; while that is removed, a job of the same id is set up.
+/// A late attempt has left a record and a manifest; while these are removed, a job of the same id is set up, which has the same
+/// task and attempt.
 #[tokio::test]
-async fn a_job_that_is_set_up_while_what_is_left_is_removed_keeps_its_settings() -> Result {
+async fn a_job_that_is_set_up_while_what_is_left_is_removed_keeps_all_it_has() -> Result {
     let mut removed = 0;
     for steps in 0..60 {
         let bucket = Bucket::new();
         let out = bucket.immortal().out;
+        let earlier = new_job(&out, "a").await;
+        run_task(&earlier, "t0", "t0-0", &["0"], "rows").await?;
+        let manifest = earlier.manifest_key("t0", "t0-0");
+        let left = out.get(&manifest).await?;
+        earlier.abort().await?;
+        out.put(&manifest, left).await?;
         let opening = record::UploadRecord { key: "0".to_owned(), state: record::UploadState::Opening };
         out.put("__tidegate_a/attempts/t0/late/0.json", opening.to_json()).await?;
         let stalled = bucket.immortal();
