@@ -141,21 +141,17 @@ impl Tidegate {
         self.engine.aborts.settled().await
     }
 
-    /// Runs `work` to its end, also if the caller is cancelled: the store may carry out a request that is cancelled, when it
-    /// was undone already. Then `undo` runs in the background, as aborts do: it waits for `work`, and undoes what that has done.
+    /// Runs `work` to its end, even if the caller is cancelled: a store may still carry out a request whose caller is gone. In
+    /// that case `undo` runs in the background, as aborts do: it waits for `work`, and undoes what `work` has done.
+    /// [`settled`](Self::settled) waits for `undo`.
     ///
-    /// Fails if the runtime ends first. A panic goes on in the caller.
+    /// Fails if the runtime ends first. A panic of `work` goes on in the caller.
     #[doc(hidden)]
-    pub async fn run_to_end<T, F, U>(
+    pub async fn run_to_end<T: Send + 'static, U: Future<Output = Result<(), Error>> + Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-        undo: F,
-    ) -> Result<T, JoinError>
-    where
-        T: Send + 'static,
-        F: FnOnce(JoinHandle<T>) -> U + Unpin,
-        U: Future<Output = Result<(), Error>> + Send + 'static,
-    {
+        undo: impl FnOnce(JoinHandle<T>) -> U + Send + 'static,
+    ) -> Result<T, JoinError> {
         self.engine.aborts.run_to_end(work, undo, &Handle::current()).await
     }
 

@@ -97,14 +97,14 @@ impl Job {
         if owned.is_empty() || self.state().await? != JobState::Gone {
             return Err(self.refused(ErrorKind::NotFound, NO_SUCH_JOB));
         }
-        let (records, manifests): (Vec<_>, Vec<_>) =
-            owned.iter().cloned().partition(|object| object.key.starts_with(&self.records()));
+        let is_record = |object: &Object| object.key.starts_with(&self.records());
+        let (records, manifests): (Vec<_>, Vec<_>) = owned.into_iter().partition(is_record);
         let uploads = self.remove(&records, &HashSet::new()).await?.abandoned;
-        // The same task of a job that is set up from here on has a manifest of the same key.
+        // A job of this id that is set up from here on may have manifests of these keys.
         for manifest in &manifests {
             self.remove_unchanged(&manifest.key, manifest).await?;
         }
-        self.remove_directories(owned.iter().map(|object| &object.key)).await;
+        self.remove_directories(records.iter().chain(&manifests).map(|object| &object.key)).await;
         Ok(JobAbort::Removed { uploads })
     }
 

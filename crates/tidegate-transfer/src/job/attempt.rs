@@ -231,7 +231,7 @@ impl TaskAttempt {
     ///
     /// A commit at the same time as the driver's may succeed and not count: the driver has read the tasks before.
     ///
-    /// Waits first until the calls of this value's writers that were cancelled are undone.
+    /// First waits for the requests that cancelled calls of this attempt have in flight, and for what undoes them.
     ///
     /// May be repeated. After the future is dropped the attempt may be committed or not: commit it again, or abort it.
     ///
@@ -290,7 +290,7 @@ impl TaskAttempt {
         self.job.refused_object(ErrorKind::InvalidInput, key, message)
     }
 
-    /// Gives the attempt up; see [`Job::abort_attempt`].
+    /// Gives the attempt up; see [`Job::abort_attempt`]. First waits as [`commit`](Self::commit) does.
     ///
     /// # Errors
     /// Those of [`Job::abort_attempt`].

@@ -156,29 +156,33 @@ impl OpenFile {
         &self.0.key
     }
 
-    /// Writes the record of the upload. If the caller is cancelled meanwhile, the upload is abandoned and the record removed
-    /// when the record is written. The request itself is not cancelled: the store might carry it out later, when the record was
-    /// removed; and if an overwrite is cancelled and the object is then deleted, MinIO never removes the object's directory.
+    /// Writes the record of the upload. If the caller is cancelled while the request is in flight, the request goes on; then
+    /// the upload is abandoned and the record removed. A request that is cancelled might arrive after the end of the job has
+    /// removed the record. And MinIO keeps the directory of an object for ever if an overwrite of the object was cancelled
+    /// before it was deleted.
     pub(super) async fn write_record(&self, job: &Job, state: UploadState) -> Result {
-        let names_upload = !matches!(state, UploadState::Opening);
+        let is_opening = matches!(state, UploadState::Opening);
         let text = UploadRecord { key: self.0.key.clone(), state }.to_json();
         let (at, record) = (job.clone(), self.0.record.clone());
         let write = async move { at.write(&record, text).await };
         let (at, record, files) = (job.clone(), self.0.record.clone(), self.0.files.clone());
         let undo = move |writing: JoinHandle<Result>| {
-            let token = files.0.cancelled.token();
+            let undoing = files.0.cancelled.token();
             async move {
                 drop(writing.await);
-                let undone = match names_upload {
-                    true => at.end_below(&record, &HashSet::new(), &HashSet::new()).await.map(drop),
-                    false => at.store.delete(&record).await.map_err(JobError::from),
+                let undone = match is_opening {
+                    true => at.store.delete(&record).await.map_err(JobError::from),
+                    false => at.end_below(&record, &HashSet::new(), &HashSet::new()).await.map(drop),
                 };
                 at.remove_directories(iter::once(&record)).await;
-                drop(token);
-                if let Err(error) = undone {
+                drop(undoing);
+                if let Err(error) = &undone {
                     tracing::warn!(%error, "the upload of a cancelled call could not be abandoned; the end of the job abandons it");
                 }
-                Ok(())
+                match undone {
+                    Err(JobError::Store(error)) => Err(error),
+                    _ => Ok(()),
+                }
             }
         };
         job.store.tide().run_to_end(write, undo).await.unwrap_or_else(|_| {

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::TaskTracker;
@@ -153,22 +155,15 @@ impl Aborts {
         }
     }
 
-    /// Runs `work` to its end, also if the caller is cancelled: the store may carry out a request that is cancelled, when it
-    /// was undone already. Then `undo` runs as an abort: it waits for `work`, and undoes what that has done.
-    ///
-    /// Fails if the runtime ends first. A panic goes on in the caller.
-    pub(crate) async fn run_to_end<T, F, U>(
+    /// See [`Tidegate::run_to_end`](crate::Tidegate::run_to_end).
+    pub(crate) async fn run_to_end<T: Send + 'static, U: Future<Output = Result<()>> + Send + 'static>(
         self: &Arc<Self>,
         work: impl Future<Output = T> + Send + 'static,
-        undo: F,
+        undo: impl FnOnce(JoinHandle<T>) -> U + Send + 'static,
         runtime: &Handle,
-    ) -> Result<T, JoinError>
-    where
-        T: Send + 'static,
-        F: FnOnce(JoinHandle<T>) -> U + Unpin,
-        U: Future<Output = Result<()>> + Send + 'static,
-    {
+    ) -> Result<T, JoinError> {
         let work = self.spawn_opening(work, runtime);
+        let undo: Undo<T> = Box::new(|work| undo(work).boxed());
         let ended =
             Undoable { work: Some((work, undo)), aborts: self.clone(), runtime: runtime.clone() }.await;
         match ended.map_err(JoinError::try_into_panic) {
@@ -256,19 +251,17 @@ impl Aborts {
     }
 }
 
-/// Work that runs in a task of its own; see [`Aborts::run_to_end`]. Undone if it is dropped before its end.
-struct Undoable<T, F: FnOnce(JoinHandle<T>) -> U, U: Future<Output = Result<()>> + Send + 'static> {
-    /// `None` once it has ended.
-    work: Option<(JoinHandle<T>, F)>,
+type Undo<T> = Box<dyn FnOnce(JoinHandle<T>) -> BoxFuture<'static, Result<()>> + Send>;
+
+/// Work in a task of its own; see [`Aborts::run_to_end`]. A drop before the end of the work has it undone.
+struct Undoable<T> {
+    /// `None` once the work has ended.
+    work: Option<(JoinHandle<T>, Undo<T>)>,
     aborts: Arc<Aborts>,
     runtime: Handle,
 }
 
-impl<T, F, U> Future for Undoable<T, F, U>
-where
-    F: FnOnce(JoinHandle<T>) -> U + Unpin,
-    U: Future<Output = Result<()>> + Send + 'static,
-{
+impl<T> Future for Undoable<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -279,9 +272,7 @@ where
     }
 }
 
-impl<T, F: FnOnce(JoinHandle<T>) -> U, U: Future<Output = Result<()>> + Send + 'static> Drop
-    for Undoable<T, F, U>
-{
+impl<T> Drop for Undoable<T> {
     fn drop(&mut self) {
         let Some((work, undo)) = self.work.take() else { return };
         let (undo, awaited) = (undo(work), self.aborts.awaited());

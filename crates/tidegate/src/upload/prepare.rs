@@ -308,7 +308,8 @@ impl Upload {
         placed.collect()
     }
 
-    /// Writes the record of a pending upload. If the caller is cancelled meanwhile, the record is removed when it is written.
+    /// Writes the record of a pending upload. If the caller is cancelled while the request is in flight, the request goes on,
+    /// and then the record is removed.
     async fn keep_record(self: &Arc<Self>, key: String, content: Payload) -> Result<()> {
         let (upload, record) = (self.clone(), key.clone());
         let write = async move { upload.put_record(&record, content).await };

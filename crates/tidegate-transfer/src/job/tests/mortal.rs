@@ -59,6 +59,8 @@ impl Bucket {
             dies_after: dies_after.into(),
             fails_at: u64::MAX.into(),
             stalls_at: watch::Sender::new(u64::MAX),
+            holds_records: watch::Sender::new(false),
+            held_records: watch::Sender::new(0),
         });
         let tide = options(Tidegate::builder().memory(32 << 20)).build().expect("an engine");
         let out = tide.store(reach.clone()).within("out");
@@ -136,6 +138,20 @@ impl Process {
         self.reach.stalls_at.send_replace(u64::MAX);
     }
 
+    /// Holds the writes of uploads' records in flight, until they are [released](Self::release_records).
+    pub(super) fn hold_records(&self) {
+        self.reach.holds_records.send_replace(true);
+    }
+
+    pub(super) fn release_records(&self) {
+        self.reach.holds_records.send_replace(false);
+    }
+
+    /// Waits until the write of a record is held.
+    pub(super) async fn record_is_held(&self) {
+        self.reach.held_records.subscribe().wait_for(|held| *held > 0).await.expect("a process");
+    }
+
     /// Kills the process: none of its requests has an effect any more.
     pub(super) fn kill(&self) {
         self.reach.steps.send_replace(u64::MAX);
@@ -162,6 +178,8 @@ struct Reach {
     dies_after: AtomicU64,
     fails_at: AtomicU64,
     stalls_at: watch::Sender<u64>,
+    holds_records: watch::Sender<bool>,
+    held_records: watch::Sender<u64>,
 }
 
 impl Reach {
@@ -188,6 +206,13 @@ impl Reach {
         let made = *self.steps.borrow();
         let mut stalls_at = self.stalls_at.subscribe();
         let _ = stalls_at.wait_for(|at| *at == u64::MAX || made < *at).await.expect("a process");
+    }
+
+    async fn hold_record(&self) {
+        if *self.holds_records.borrow() {
+            self.held_records.send_modify(|held| *held += 1);
+            self.holds_records.subscribe().wait_for(|holds| !holds).await.expect("a process");
+        }
     }
 
     /// Sends a request, and waits for its answer.
@@ -225,7 +250,12 @@ impl Backend for Reach {
     ) -> Result<Object, Fault> {
         // A request that is under way arrives, whether or not the process waits for the answer.
         let (own, key, options) = (self.own.upgrade().expect("a process"), key.to_owned(), options.clone());
-        let put = async move { own.send(own.bucket.put(&key, payload, &options, attempt)).await };
+        let put = async move {
+            if key.contains("/attempts/") {
+                own.hold_record().await;
+            }
+            own.send(own.bucket.put(&key, payload, &options, attempt)).await
+        };
         Ok(self.seen(tokio::spawn(put).await.expect("a task that goes on")?))
     }
 
